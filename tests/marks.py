@@ -144,7 +144,6 @@ LONG = {
         "test_two_files_are_written_and_the_same_data_make_the_same_bytes",
         "test_matplotlib_is_imported_by_the_first_drawing_and_pyplot_by_none",
         "test_a_file_that_cannot_be_written_is_an_error_of_ours",
-        "test_global_settings_are_left_alone",
     },
     "test_git_history.py": {"test_a_personal_calibrator_comes_of_it"},
     "test_languages.py": {"test_hostile_source_neither_crashes_nor_hangs"},

@@ -20,8 +20,6 @@ from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.journal import journal_path
 from lsp_calib.evaluation.lines import line_item_of, surroundings_of
 from lsp_calib.evaluation.records import read_records, write_records
-from lsp_calib.evaluation.reflective_scores import FORMS, NEEDED
-from lsp_calib.evaluation.summary_observation import LISTED
 from lsp_calib.evaluation.summary_task import SUMMARY, documented_task
 from lsp_calib.evaluation.tasks import Task, grouped, line_task
 from lsp_calib.inference.models.cards import load_cards
@@ -260,25 +258,6 @@ def test_a_measure_needs_what_it_is_made_of(tmp_path: Path, asked: list[Task]) -
     # What an earlier run has observed need not be asked for again.
     (tmp_path / "out" / "records.jsonl").touch()
     assert isinstance(run_eval(*options, "scale").exception, AskedError)
-
-
-@pytest.mark.usefixtures("home", "summaries")
-def test_thresholds_are_read_before_anything_is_asked(tmp_path: Path, asked: list[Task]) -> None:
-    rules = tmp_path / "rules.json"
-    rules.write_text("{}")
-    result = run_eval("summary", "--output", tmp_path / "out", "--thresholds", rules)
-    assert result.exit_code == DataError.exit_code
-    assert f"{rules} is not a file of thresholds" in result.stderr
-    assert not asked
-
-
-def test_each_measure_is_made_of_what_can_be_observed() -> None:
-    for measure, forms in FORMS.items():
-        for name in NEEDED[measure]:
-            numbers = dict(LISTED.names)[name]
-            # Some form is known from this observation alone.
-            seen = {f"{name}.{number}": 0.0 for number in numbers}
-            assert any(form(seen) is not None for form in forms.values()), (measure, name)
 
 
 def test_options_that_contradict_the_records_are_refused(tmp_path: Path) -> None:

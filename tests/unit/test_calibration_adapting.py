@@ -76,14 +76,6 @@ def test_it_says_what_it_is_and_of_what(base):
     assert Calibrator.from_json(found.to_json()) == found
 
 
-def test_its_metrics_are_of_labels_that_the_fit_has_not_seen(base):
-    """Labels by chance: no fit predicts them, and one that had seen them would seem to."""
-    evidences, _, groups = answers(100, 3)
-    right = np.random.default_rng(4).random(100) < 0.5
-    found = adapt(base, evidences, right, groups)
-    assert found.calibrator.metrics["skill"].value < 0.05
-
-
 def test_a_curve_whose_features_are_missing_is_left_out_and_without_any_there_is_none(base):
     evidences, right, groups = answers(100, 5)
     found = adapt(base, [without_entropies(one) for one in evidences], right, groups)
@@ -130,10 +122,6 @@ class TestBase:
         made = adapted(base, 300, 6).calibrator
         assert base_for(GO, [base, made], 100, {"mine"}, for_others=False) == made
         assert base_for(GO, [base, made], 100, {"of python"}, for_others=False) is None
-
-    def test_labels_of_what_it_was_made_from_count(self, base):
-        made = adapted(base, 300, 6).calibrator
-        assert base_for(GO, [made], 700, {"mine"}, for_others=False) == made
 
     def test_one_of_another_language_was_not_made_from_a_third(self, base):
         """Otherwise the calibrators would depend on which of them is made first."""

@@ -131,18 +131,6 @@ def test_borrowed_has_the_mean_and_spread_of_the_task(store):
     assert borrowed.assess(Evidence(tuple([-1e-6] * 4)), TierPolicy()).tier is Tier.REVIEW
 
 
-def test_no_other_task_lends(store):
-    ship(store, other("a", 0.6, 5.0))
-    borrowed = store.choose(attrs.evolve(PURPOSE, task="summary")).calibrator
-    assert borrowed.purpose.task == "summary"
-    assert borrowed.curves[0].intercept == -2.0
-    assert borrowed.provenance == ()
-    confidence = borrowed.assess(Evidence((-0.001,)), TierPolicy())
-    assert (confidence.calibrated, confidence.tier) == (None, Tier.REVIEW)
-    assert confidence.raw == pytest.approx(0.999, abs=1e-4)
-    assert confidence.reason == "not calibrated: `lsp-calib calibrate PATH --task summary`"
-
-
 def test_summaries_borrow_from_no_other_model_but_from_other_languages(store):
     """A summary that one model makes of sentences it likes says nothing of another's."""
     ship(store, other("a", 0.6, 1.0, task="summary"))
@@ -191,16 +179,6 @@ def test_promoting_over_a_corrupt_file_keeps_it_for_inspection(store):
     store.promote(personal(-1.5))
     assert store.choose(PURPOSE).calibrator == personal(-1.5)
     assert (store.personal / "history" / f"{slot.name}.unreadable").read_text() == "{not json"
-
-
-def test_a_file_dropped_in_by_hand_counts_until_one_is_promoted(store):
-    dropped = personal(-0.5)
-    dropped.save(store.personal / "from-my-laptop.json")
-    assert store.choose(PURPOSE).calibrator == dropped
-    store.promote(personal(-0.7))
-    assert store.choose(PURPOSE).calibrator == personal(-0.7)
-    assert not (store.personal / "from-my-laptop.json").exists()
-    assert Calibrator.load(store.personal / "history" / f"{dropped.id}.json") == dropped
 
 
 def test_languages_and_models_have_slots_of_their_own(store):

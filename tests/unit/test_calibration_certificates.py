@@ -40,21 +40,6 @@ def test_small_tails_are_exact_where_scipy_is_not(n, share, rate):
     assert lower_tail(k, n, rate) == pytest.approx(float(exact), rel=1e-11, abs=1e-300)
 
 
-def test_tails_broadcast_and_end_where_they_should():
-    k = np.arange(-1, 12)
-    assert lower_tail(k, 10, 0.3) == pytest.approx(binom.cdf(k, 10, 0.3))
-    assert lower_tail([[0], [1]], [5, 6, 7], 0.2).shape == (2, 3)
-    assert lower_tail([0, 4, 5], 5, 0.0).tolist() == [1.0, 1.0, 1.0]
-    assert lower_tail([0, 4, 5], 5, 1.0).tolist() == [0.0, 0.0, 1.0]
-    assert 0.0 < float(lower_tail(0, 6000, 0.1)) < 1e-270
-
-
-@pytest.mark.parametrize(("k", "n", "rate"), [(0.5, 3, 0.1), (0, -1, 0.1), (0, 3, 1.1), (0, 3, math.nan)])
-def test_what_is_no_binomial_is_refused(k, n, rate):
-    with pytest.raises(DataError):
-        lower_tail(k, n, rate)
-
-
 @pytest.mark.parametrize(
     ("rate", "delta"),
     [(0.1, 0.1), (0.05, 0.05), (0.2, 0.2), (0.3, 1e-3), (0.01, 0.1), (0.1, 1e-6), (0.9, 0.9)],
@@ -233,19 +218,9 @@ def test_it_says_why_and_stays_revoked():
     assert watch.after([0.9] * 1000, [True] * 1000) == watch
 
 
-def test_without_a_promise_there_is_nothing_to_watch():
-    nothing = Watch(certify([], []))
-    assert nothing.after([0.9], [False]) == nothing
-
-
 def test_very_many_labels_do_not_overflow():
     rng = np.random.default_rng(0)
     watch = Watch(promise()).after(np.full(300_000, 0.9), rng.random(300_000) < 0.97)
     assert not watch.certificate.revoked
     assert all(math.isfinite(value) for value in watch.log_evidence)
     assert watch.after(np.full(200, 0.9), rng.random(200) < 0.6).certificate.revoked
-
-
-def test_labels_that_do_not_fit_are_refused():
-    with pytest.raises(DataError):
-        Watch(promise()).after([0.9], [])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from pathlib import Path
 
 import attrs
 import numpy as np
@@ -15,7 +14,6 @@ from msgspec.structs import replace
 from test_calibration_calibrator import MODEL, make, platt
 
 from lsp_calib.calibration.calibrators.calibrator import SPEAKS, Calibrator
-from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
 from lsp_calib.calibration.calibrators.curve import Curve, Offset, Shift, Weighted
 from lsp_calib.calibration.calibrators.lent import borrowed_curve
 from lsp_calib.calibration.calibrators.purpose import Origin
@@ -110,24 +108,6 @@ class TestChoice:
             )
         plain = make(**platt(0.9, -2.5))  # has no such curve
         assert plain.assess(evidence(), TierPolicy(), "total").measure == "geometric-mean-first-4"
-
-    def test_the_estimator_asks_for_its_measure(self, tmp_path: Path) -> None:
-        from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
-
-        FULL.save(tmp_path / "shipped" / "one.json")
-        estimator = ConfidenceEstimator(CalibratorStore(tmp_path / "mine", tmp_path / "shipped"))
-        asked = (make().purpose, evidence())
-        assert estimator.assess(*asked).measure == "features-2"
-        estimator.measure = "total"
-        assert estimator.assess(*asked).measure == "total"
-        assert estimator.assess(*asked, doubt="the engine lies").calibrated is None
-
-    @pytest.mark.parametrize("logprobs", [(), (math.nan,), (0.5, -1.0)])
-    def test_without_believable_probabilities_features_alone_give_no_confidence(
-        self, logprobs: tuple[float, ...]
-    ) -> None:
-        confidence = FULL.assess(attrs.evolve(evidence(), logprobs=logprobs), TierPolicy())
-        assert (confidence.calibrated, confidence.raw, confidence.tier) == (None, None, Tier.REVIEW)
 
     @given(
         logprobs=st.lists(st.floats(), max_size=3),
@@ -225,13 +205,6 @@ class TestReason:
             assert "`timeout`" in confidence.cause
             assert confidence.reason.startswith(f"{confidence.cause}; ")
 
-    def test_the_probabilities_are_one_group_explained_by_its_strongest_member(self) -> None:
-        """Alone neither entropies nor total pull as much as what is broken; together they pull more."""
-        hesitant = attrs.evolve(evidence(entropy_sum=7.0, broken=0.9, new_names=0.2), logprobs=(-2.0,))
-        found = BEST.contributions(hesitant)
-        assert found["broken"] < found["entropy-sum"] < found["total"] < 0
-        assert self.reason(hesitant).startswith("the model hesitated between several ways to write this; ")
-
     def test_a_small_pull_is_no_reason_but_the_least_sure_word_is_named(self) -> None:
         average = attrs.evolve(
             evidence(entropy_sum=3.0, broken=0.1, new_names=0.3), logprobs=(-math.log1p(math.e),)
@@ -306,10 +279,3 @@ class TestBorrowed:
         borrowed = borrowed_curve(attrs.evolve(make().purpose, language=wanted, model=model), pool)
         assert borrowed.curves[0].score(evidence()) == pytest.approx(BEST.score(evidence()))  # type: ignore[arg-type]
         assert [origin.name for origin in borrowed.provenance] == [pool[0].id]
-
-    def test_geometric_means_of_different_lengths_are_not_averaged(self) -> None:
-        curves = [Curve.of_measure(f"geometric-mean-first-{t}", 1.0, float(t)) for t in (4, 8, 8)]
-        borrowed = borrowed_curve(NEW, [other(name, one) for name, one in zip("abc", curves, strict=True)])
-        assert [(curve.measure, curve.intercept) for curve in borrowed.curves] == [
-            ("geometric-mean-first-8", 8.0)
-        ]

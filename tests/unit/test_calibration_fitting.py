@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 import numpy as np
@@ -21,8 +20,6 @@ from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.logistic import sigmoid
 from lsp_calib.calibration.scores import log_loss, skill_score
 from lsp_calib.calibration.validation import grouped_folds
-from lsp_calib.confidence.measures import total
-from lsp_calib.errors import DataError
 from lsp_calib.values import Evidence
 
 PURPOSE = Purpose(MODEL, "1", "line", "python")
@@ -137,23 +134,3 @@ def test_features_that_one_answer_lacks_are_left_out() -> None:
     assert [curve.measure for curve in calibrator.curves][1] == "total", "nothing left without entropies"
     bare = [Evidence(evidence.logprobs) for evidence in evidences]
     assert fit(bare, correct, groups, GOOD).calibrator.measure == "total"
-
-
-def test_the_total_of_features_is_that_of_the_log_probabilities() -> None:
-    evidences, correct, groups = answers(120)
-    data = FeatureData.of(evidences, correct, groups, [GOOD])
-    assert data.columns["total"] == pytest.approx(
-        [np.log(p / (1 - p)) for p in (total(evidence.logprobs) for evidence in evidences)]
-    )
-
-
-def test_the_same_labels_give_the_same_bytes() -> None:
-    evidences, correct, groups = answers(60)
-    once, again = (fit(evidences, correct, groups, GOOD).calibrator.to_json() for _ in range(2))
-    assert json.dumps(once) == json.dumps(again)
-
-
-def test_choosing_takes_three_groups() -> None:
-    evidences, correct, _ = answers(40)
-    with pytest.raises(DataError, match="3 groups"):
-        fit(evidences, correct, np.arange(40) % 2, GOOD)

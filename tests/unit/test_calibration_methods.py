@@ -44,14 +44,6 @@ def test_predictions_are_probabilities_whatever_the_labels(kind, items, scores):
 
 
 @pytest.mark.parametrize("kind", MONOTONE)
-@settings(**SETTLED)
-@given(items=pairs, scores=st.lists(probability, min_size=2, max_size=20))
-def test_monotone_curves_never_fall(kind, items, scores):
-    p = kind.fit(*split(items)).predict(np.sort(scores))
-    assert np.all(np.diff(p) >= -1e-12)
-
-
-@pytest.mark.parametrize("kind", MONOTONE)
 def test_without_labels_the_score_stands(kind):
     scores = np.linspace(0.01, 0.99, 9)
     assert kind.fit([], []).predict(scores) == pytest.approx(scores, abs=1e-9)
@@ -102,13 +94,6 @@ def test_isotonic_is_scikit_learns():
         theirs = IsotonicRegression(out_of_bounds="clip").fit(raw, correct)
         grid = np.linspace(0.0, 1.0, 101)
         assert ours.predict(grid) == pytest.approx(theirs.predict(grid), abs=1e-12)
-
-
-def test_isotonic_says_neither_never_nor_always():
-    fitted = IsotonicCalibrator.fit([0.1, 0.2, 0.3, 0.7, 0.8], [False, False, False, True, True])
-    assert fitted.predict(np.array([0.0, 1.0])) == pytest.approx([1 / 5, 3 / 4])
-    alone = IsotonicCalibrator.fit([0.1, 0.2], [True, True])
-    assert alone.predict(np.array([0.5])) == pytest.approx([3 / 4])
 
 
 def test_histogram_bins_are_closed_on_the_left():

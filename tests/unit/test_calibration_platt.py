@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.calibration import _SigmoidCalibration
 from sklearn.linear_model import LogisticRegression
 
-from lsp_calib.calibration.calibrators.promotion import OnlinePlatt, _solve
+from lsp_calib.calibration.calibrators.promotion import OnlinePlatt
 from lsp_calib.calibration.logistic import (
     DEFAULT_PRIOR,
     FLAT_PRIOR,
@@ -56,12 +56,6 @@ def test_the_papers_rows_are_unpenalised_logistic_regressions(kind, design):
     assert ours.input == kind
 
 
-@pytest.mark.parametrize("kind", ["log-odds", "log-p", "p"])
-def test_scores_of_zero_and_one_do_not_break_any_input(kind):
-    fitted = PlattCalibrator.maximum_likelihood([0.0, 1.0, 0.0, 1.0], [True, True, False, False], input=kind)
-    assert np.all(np.isfinite(fitted.predict(np.array([0.0, 0.5, 1.0]))))
-
-
 @settings(deadline=None)
 @given(items=pairs, targets=st.sampled_from(["platt", "plain"]))
 def test_the_fit_is_the_maximum_of_the_posterior(items, targets):
@@ -106,19 +100,6 @@ def test_degenerate_data_give_finite_numbers(raw, correct, prior, targets):
     assert math.isfinite(fitted.intercept)
 
 
-def test_few_labels_move_it_little_and_many_a_lot():
-    ends = []
-    for n in (0, 5, 50, 5000):
-        fits = [PlattCalibrator.fit(*simulated(n, seed=s), prior=LOOSE_PRIOR).predict(0.9) for s in range(30)]
-        ends.append(float(np.mean(fits)))
-    truth = float(sigmoid(0.7 * log_odds(0.9) - 1.8))
-    distances = [abs(end - truth) for end in ends]
-    assert distances == sorted(distances, reverse=True)
-    assert distances[0] > 0.4
-    assert distances[1] < 0.25
-    assert distances[3] < 0.01
-
-
 def test_the_default_prior_is_better_than_none_where_labels_are_few():
     def excess(prior, targets):
         raw, _ = simulated(4000, seed=99)
@@ -148,18 +129,6 @@ def test_trust_averages_the_means_with_the_fit_by_their_likelihoods():
     assert trusting.intercept == pytest.approx(fit.intercept / (odds + 1), abs=1e-9)
 
 
-def test_trust_keeps_what_is_right_and_gives_way_to_labels_that_say_otherwise():
-    def mean_distance(raw_is_right, n):
-        moved = []
-        for seed in range(40):
-            raw, correct = simulated(n, *((1.0, 0.0) if raw_is_right else (0.7, -1.8)), seed=seed)
-            moved.append(abs(PlattCalibrator.fit(raw, correct).intercept))
-        return float(np.mean(moved))
-
-    assert mean_distance(True, 10) < 0.25
-    assert mean_distance(False, 50) > 1.4
-
-
 @settings(deadline=None)
 @given(items=pairs, data=st.data())
 def test_order_does_not_matter_and_weight_is_repetition(items, data):
@@ -172,31 +141,6 @@ def test_order_does_not_matter_and_weight_is_repetition(items, data):
     for a, b in ((fitted, shuffled), (weighted, repeated)):
         assert a.slope == pytest.approx(b.slope, abs=1e-7)
         assert a.intercept == pytest.approx(b.intercept, abs=1e-7)
-
-
-@given(
-    raw=st.lists(probability, min_size=2, max_size=30),
-    slope=st.floats(0.0, 50.0),
-    intercept=st.floats(-50.0, 50.0),
-)
-def test_predictions_are_probabilities_in_the_order_of_the_scores(raw, slope, intercept):
-    p = PlattCalibrator(slope, intercept).predict(np.sort(raw))
-    assert p.dtype == np.float64
-    assert np.all((p >= 0.0) & (p <= 1.0))
-    assert np.all(np.diff(p) >= -1e-12)
-
-
-def test_a_number_gives_a_number_and_an_array_its_shape():
-    identity = PlattCalibrator(1.0, 0.0)
-    assert type(identity.predict(0.25)) is float
-    assert identity.predict(0.25) == pytest.approx(0.25, abs=1e-12)
-    assert identity.predict(np.full((2, 3), 0.25)).shape == (2, 3)
-    assert identity.predict(np.array([])).shape == (0,)
-
-
-def test_clipping_keeps_the_ends_apart_from_certainty():
-    assert PlattCalibrator(1.0, 0.0).predict(1.0) == pytest.approx(1 - 1e-6, abs=1e-12)
-    assert PlattCalibrator(1.0, 0.0).predict(0.0) == pytest.approx(1e-6, rel=1e-9)
 
 
 @pytest.mark.parametrize("bad", [math.nan, -0.01, 1.01, math.inf])
@@ -237,13 +181,6 @@ def test_without_forgetting_it_is_the_fit_of_all_labels():
     assert online.intercept == pytest.approx(batch.intercept, abs=0.06)
 
 
-def test_the_first_label_is_taken_exactly():
-    online = OnlinePlatt.start(memory=1e12).update(0.9, False)
-    batch = PlattCalibrator.fit([0.9], [False], prior=LOOSE_PRIOR, targets="plain")
-    assert online.slope == pytest.approx(batch.slope, abs=1e-9)
-    assert online.intercept == pytest.approx(batch.intercept, abs=1e-9)
-
-
 def test_with_forgetting_it_is_about_the_fit_with_fading_weights():
     raw, correct = simulated(1500, seed=1)
     online = after(OnlinePlatt.start(memory=200), raw, correct)
@@ -251,16 +188,6 @@ def test_with_forgetting_it_is_about_the_fit_with_fading_weights():
     batch = PlattCalibrator.fit(raw, correct, weights=weights, prior=LOOSE_PRIOR, targets="plain")
     grid = np.linspace(0.2, 0.99, 20)
     assert online.predict(grid) == pytest.approx(batch.predict(grid), abs=0.05)
-
-
-def test_what_says_nothing_leaves_only_the_prior():
-    """Scores at which labels are certain anyway carry no curvature: the belief returns to the prior."""
-    raw, correct = simulated(300)
-    informed = after(OnlinePlatt.start(Prior(1.0, 0.0, 0.1, 0.2), memory=20), raw, correct)
-    rested = after(informed, [1.0] * 400, [True] * 400)
-    assert abs(informed.intercept) > 0.15
-    assert rested.slope == pytest.approx(1.0, abs=0.05)
-    assert rested.intercept == pytest.approx(0.0, abs=0.05)
 
 
 @settings(deadline=None)
@@ -276,38 +203,3 @@ def test_any_labels_give_finite_numbers_and_probabilities(items, memory):
     assert h00 * h11 > h01 * h01
     answer = state.predict(np.linspace(0.0, 1.0, 11))
     assert np.all((answer >= 0.0) & (answer <= 1.0))
-
-
-@settings(deadline=None)
-@given(items=pairs)
-def test_a_label_moves_its_own_prediction_towards_it(items):
-    state = OnlinePlatt.start(memory=1e12)
-    for p, y in items:
-        before = state.predict(p)
-        state = state.update(p, y)
-        assert (state.predict(p) - before) * (1 if y else -1) >= -1e-9
-
-
-def test_impossible_scores_move_nothing():
-    for bad in (np.nan, 1.1):
-        with pytest.raises(DataError):
-            OnlinePlatt.start().update(bad, True)
-
-
-@pytest.mark.parametrize("y", [0.0, 1.0])
-@pytest.mark.parametrize("variance", [0.1, 1.0, 20.0, 200.0, 1e4])
-def test_the_mode_is_found_however_sure_the_answer_was(variance, y):
-    """By bisection alone, which cannot go round in circles."""
-    for z in np.linspace(-60.0, 60.0, 241):
-        found = _solve(z, variance, y)
-        low, high = z + variance * (y - 1.0), z + variance * y
-        for _ in range(200):
-            at = 0.5 * (low + high)
-            low, high = (low, at) if at - z - variance * (y - sigmoid(at)) > 0.0 else (at, high)
-        assert found == pytest.approx(0.5 * (low + high), rel=1e-9, abs=1e-9)
-
-
-@pytest.mark.parametrize("raw", [0.9, 0.998, 0.9999, 1.0])
-def test_one_wrong_label_on_a_sure_answer_turns_no_order_round(raw):
-    low, middle, high = OnlinePlatt.start().update(raw, False).predict([0.5, 0.9, 0.999])
-    assert low < middle < high

@@ -1,19 +1,15 @@
 """The refit policy: learns from a few dozen labels, and never judges by labels that were seen."""
 
-import json
 import math
 import re
 
 import attrs
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from msgspec.structs import replace
 from test_calibration_calibrator import make, platt, predict
 
 from lsp_calib.calibration.calibrators import refit as refitting
-from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.curve import Curve, Offset, Shift, Weighted
 from lsp_calib.calibration.calibrators.promotion import MOST_WEIGHT, LabelWeights
 from lsp_calib.calibration.calibrators.refit import (
@@ -141,31 +137,6 @@ def test_labels_of_one_class_are_never_enough(n, outcome):
     assert result.calibrator is None
 
 
-def test_new_labels_of_one_class_are_not_enough_either():
-    first = run(30, shift=-1.0).calibrator
-    logprobs, correct = labels(60, -1.0)
-    result = refit(first, logprobs, [*correct[:30], *[False] * 30], created=TODAY, base=SHIPPED)
-    assert result.reason == "all 30 new labels are wrong: at least one other is needed"
-
-
-def test_almost_one_class_moves_it_the_right_way_and_stays_sane():
-    logprobs, _ = labels(20)
-    wrong = refit(SHIPPED, logprobs, [False] * 19 + [True], created=TODAY)
-    assert wrong.promoted
-    assert 0.05 < predict(wrong.calibrator, 0.8) < predict(SHIPPED, 0.8)
-    right = refit(SHIPPED, logprobs, [True] * 19 + [False], created=TODAY)
-    assert predict(SHIPPED, 0.8) < predict(right.calibrator, 0.8) < 0.95
-
-
-def test_what_prior_and_labels_agree_on_is_not_pulled_towards_one_half():
-    # Platt's smoothed targets would: 1/7 for five wrong ones that were given 4 %.
-    current = make(**platt(1.0, -3.2, "geometric-mean"))
-    answers, folds = [answer(0.5)] * 5, np.arange(5)
-    counting, wrong = LabelWeights.of(5), np.zeros(5, bool)
-    moved = refit_curve(current.curves[0], USUAL, answers, wrong, counting, folds).curve
-    assert moved.probability(answers[0]) < predict(current, 0.5)
-
-
 def test_a_personal_one_is_judged_by_labels_it_has_not_seen():
     first = run(30, shift=-1.0).calibrator
     again = run(30, shift=-1.0, current=first, base=SHIPPED)
@@ -238,61 +209,12 @@ class TestEpisodes:
         assert (result.promoted, result.before) == (False, None)
         assert result.reason == "all 5 labels are of one line: at least one other is needed"
 
-    def test_visits_to_one_line_stay_in_one_fold(self):
-        """Otherwise weights would be chosen, and promoted, by how well they remember lines."""
-        counting = LabelWeights.of(6, episodes=[0, 0, 1, 2, 2, 3], lines=[7, 8, 7, 9, 8, 8])
-        assert counting.groups.tolist() == [0, 0, 0, 2, 2, 1]
-        later = LabelWeights.of(3, episodes=[0, 0, 1], lines=[7, 8, 8], times=[2.0, 1.0, 3.0])
-        assert later.groups.tolist() == [1, 1, 1], "the first that was shown tells the line"
-
 
 class TestWeights:
-    def test_few_visits_to_a_line_count_in_full(self):
-        weights = LabelWeights.of(6, episodes=[0, 0, 1, 2, 3, 3], lines=[7, 7, 7, 8, 7, 7])
-        assert weights.visited() == pytest.approx([1, 0.5, 1, 1, 1, 0.5])
-        assert weights.counted() == pytest.approx([1, 0, 1, 1, 1, 0])
-
-    def test_labels_that_do_not_count_weaken_no_other(self):
-        weights = LabelWeights.of(4, episodes=[0, 0, 1, 1])
-        known = np.array([True, False, True, True])
-        assert weights.visited(known) == pytest.approx([1, 0, 1, 0.5])
-        assert weights.visited(~known) == pytest.approx([0, 1, 0, 0])
-
     def test_what_was_rarely_shown_counts_for_more_up_to_a_limit(self):
         weights = LabelWeights.of(4, shown=[1.0, 0.5, 0.01, 0.0])
         assert weights.weights() == pytest.approx([1, 2, MOST_WEIGHT, MOST_WEIGHT])
         assert weights.visited() == pytest.approx(np.ones(4))
-
-    def test_a_refit_is_moved_by_what_it_saw_least(self):
-        """Hidden suggestions that were right after all, one in a hundred of which was shown."""
-        logprobs, correct = labels(60)
-        hidden = np.arange(60) < 12
-        correct = np.where(hidden, True, correct)
-        plain = refit(SHIPPED, logprobs, correct, created=TODAY).after["meanConfidence"]
-        shown = np.where(hidden, 0.01, 1.0)
-        counting = LabelWeights.of(len(logprobs), shown=shown)
-        weighted = refit(SHIPPED, logprobs, correct, counting, created=TODAY).after["meanConfidence"]
-        assert weighted > plain
-
-
-def test_old_labels_are_not_counted_twice():
-    # The second refit starts from the shipped prior again, so two steps end where one would.
-    first = run(30, shift=-2.0).calibrator
-    second = run(80, shift=-2.0, current=first, base=SHIPPED)
-    assert second.promoted
-    assert second.calibrator.curves == run(80, shift=-2.0).calibrator.curves
-    assert second.calibrator.parent == first.id
-    with pytest.raises(DataError, match="base"):
-        run(60, current=first)
-
-
-def test_a_borrowed_prior_knows_that_it_knows_little():
-    shift = Shift(slope_sd=0.5, intercept_sd=2.0)
-    wide = make(
-        **platt(0.8, -1.2, "geometric-mean", shift=shift), source="prior", n=0, n_correct=0, metrics={}
-    )
-    moved = [abs(run(20, -2.0, 1, one).calibrator.curves[0].intercept + 1.2) for one in (SHIPPED, wide)]
-    assert moved[1] > 1.3 * moved[0]
 
 
 def test_labels_that_contradict_the_raw_confidence_are_not_believed():
@@ -300,18 +222,6 @@ def test_labels_that_contradict_the_raw_confidence_are_not_believed():
     result = refit(SHIPPED, logprobs, np.arange(200) < 100, created=TODAY)
     assert not result.promoted
     assert "contradict" in result.reason
-
-
-@settings(deadline=None, max_examples=40)
-@given(items=st.lists(st.tuples(st.floats(-20.0, 0.0), st.booleans()), max_size=25))
-def test_whatever_the_labels_the_wire_holds_json_without_nan(items):
-    result = refit(SHIPPED, [Evidence((lp,)) for lp, _ in items], [y for _, y in items], created=TODAY)
-    wire = json.loads(json.dumps(result.to_wire(), allow_nan=False))
-    assert set(wire) == {"promoted", "reason", "n", "before", "after", "calibrator"}
-    assert wire["promoted"] == (wire["calibrator"] is not None)
-    if result.calibrator:
-        document = json.loads(json.dumps(result.calibrator.to_json(), allow_nan=False))
-        assert Calibrator.from_json(document) == result.calibrator
 
 
 def test_the_spread_of_the_prior_is_a_fair_trade():
@@ -408,21 +318,6 @@ class TestFeatures:
         alone = refit(RICH, new, fresh, created=TODAY)
         assert both.calibrator.curves[0] == alone.calibrator.curves[0], "fitted on labels with features only"
         assert both.calibrator.curves[1].shift.intercept != alone.calibrator.curves[1].shift.intercept
-
-    def test_labels_of_an_episode_that_lack_features_do_not_weaken_those_that_have_them(self):
-        answers, correct = rich_labels(20, FEATURES.shifted(LOWER))
-        bare = [Evidence(one.logprobs) for one in answers]
-        mixed = refit(
-            RICH,
-            [*bare, *answers],
-            [*correct, *correct],
-            LabelWeights.of(40, [*range(20), *range(20)]),
-            created=TODAY,
-        )
-        alone = refit(RICH, answers, correct, created=TODAY)
-        assert mixed.n == 20
-        both, one = (result.calibrator.curves[0].shift.intercept for result in (mixed, alone))
-        assert both == pytest.approx(one)
 
     def test_the_promotion_compares_the_confidences_in_force(self):
         """Labels without features are compared by the plain measure of either calibrator."""

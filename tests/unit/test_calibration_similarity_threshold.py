@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lsp_calib.calibration.scores import auc
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.datasets.folder import DATA_SETS
-from lsp_calib.evaluation.similarity_threshold import rated_correct, settings_of, threshold_of_correctness
+from lsp_calib.evaluation.similarity_threshold import rated_correct, threshold_of_correctness
 from lsp_calib.evaluation.thresholds import COLUMNS, read_ratings
 
 similarities = st.lists(
@@ -56,25 +56,11 @@ def test_the_three_criteria_by_brute_force(rows, floor):
             assert setting.positives == correct.sum()
 
 
-def test_thresholds_are_hundredths_and_values_on_them_are_selected():
-    values = [0.29, 0.57, 0.58]
-    found = {s.threshold: s for s in settings_of("m", values, [True, True, True])}
-    # floor(100 * 0.29) is 28: one step more than needed, never one too few.
-    assert list(found) == [k / 100 for k in range(58, 27, -1)]
-    assert [found[t].selected for t in (0.58, 0.57, 0.29)] == [1, 2, 3]
-
-
 def test_of_equal_settings_the_stricter_and_the_first_named_wins():
     rated = [[4], [4], [1], [1]]
     values = [0.9, 0.8, 0.5, 0.1]
     found = threshold_of_correctness(rated, {"x": values, "y": values})
     assert (found.best_f1.metric, found.best_f1.threshold) == ("x", 0.8)
-
-
-def test_a_criterion_that_nothing_meets():
-    found = threshold_of_correctness([[1], [4]], {"x": [0.9, 0.1]})
-    assert found.high_precision is None
-    assert found.high_recall.precision == 0.5
 
 
 @pytest.mark.parametrize(
@@ -133,13 +119,6 @@ def test_ratings_are_read_by_method_and_source(tmp_path):
 def test_files_that_hold_no_ratings_are_refused_by_name(tmp_path, rows, header, complaint):
     with pytest.raises(DataError, match=rf"ratings\.csv.*{complaint}"):
         read_ratings(written(tmp_path, *rows, header=header))
-
-
-def test_a_missing_or_binary_file_is_refused_by_name(tmp_path):
-    (tmp_path / "bad.csv").write_bytes(b"\xff\xfe\x00")
-    for name, words in (("none.csv", r"none\.csv cannot be read"), ("bad.csv", r"bad\.csv")):
-        with pytest.raises(DataError, match=words):
-            read_ratings(tmp_path / name)
 
 
 @pytest.fixture

@@ -45,20 +45,6 @@ def test_one_subset_that_is_off_is_outside_and_the_others_are_not() -> None:
     assert all(found[name].inside for name in "acd")
 
 
-def test_more_subsets_make_wider_limits_and_empty_ones_none() -> None:
-    y = RNG.random(400) < P
-    alone = simultaneous_errors(P, y, {"a": SUBSETS["a"]})["a"]
-    among = simultaneous_errors(P, y, SUBSETS | {"none": np.zeros(400, np.bool_)})
-    assert among["a"].limit > alone.limit
-    assert "none" not in among
-
-
-def test_certain_scores_have_no_spread() -> None:
-    found = simultaneous_errors([0.0, 1.0, 1.0], [False, True, True], {"all": np.ones(3, np.bool_)})
-    assert found["all"].inside
-    assert found["all"].limit == 0.0
-
-
 def test_the_least_rate_is_the_edge_of_the_exact_test() -> None:
     for right, n in ((1, 1), (22, 22), (30, 40), (1, 50)):
         rate = least_rate(right, n)

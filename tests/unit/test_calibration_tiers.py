@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from lsp_calib.calibration.certificates import certify
 from lsp_calib.calibration.tiers import (
     PRESETS,
-    RISK_PRESETS,
     RiskPolicy,
     TierPolicy,
 )
@@ -146,16 +145,6 @@ def test_a_risk_policy_refuses_what_it_cannot_promise():
     for wrong in ({"risk": 0.0}, {"delta": 1.0}, {"reject_below": math.nan}):
         with pytest.raises(DataError):
             RiskPolicy(**wrong)
-
-
-def test_presets_by_risk_get_stricter_under_the_same_names():
-    assert list(RISK_PRESETS) == list(PRESETS)
-    assert all(policy.name == name for name, policy in RISK_PRESETS.items())
-    cautious, balanced, lenient = RISK_PRESETS.values()
-    assert cautious.risk < balanced.risk < lenient.risk
-    assert (balanced.risk, balanced.delta) == (0.1, 0.1)
-    assert cautious.reject_below > balanced.reject_below > lenient.reject_below
-    assert not any(policy.certified for policy in PRESETS.values())
 
 
 @given(threshold=st.floats(0.3, 1.0), near=st.sampled_from([0, 1, -1]), gap=st.floats(0.0, 1e-4))

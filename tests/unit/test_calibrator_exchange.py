@@ -9,7 +9,6 @@ import os
 import random
 import re
 import stat
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +21,14 @@ from lsp_calib import home as state
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.curve import FEATURES_MEASURE, Curve
-from lsp_calib.calibration.calibrators.purpose import Origin, Purpose
+from lsp_calib.calibration.calibrators.purpose import Origin
 from lsp_calib.calibration.calibrators.refit import COMMITS, FEEDBACK
 from lsp_calib.calibration.document import read
 from lsp_calib.calibration.validation import Interval
 from lsp_calib.cli import main
 from lsp_calib.confidence.features import VERSION
 from lsp_calib.errors import DataError
-from lsp_calib.feedback.importing import OTHERS, import_calibrator, read_foreign
+from lsp_calib.feedback.importing import OTHERS
 from lsp_calib.feedback.store import FeedbackStore
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -242,27 +241,6 @@ class TestImport:
         said("import", str(file), "--install")
         assert in_force() == own
 
-    def test_what_takes_back_ones_own_leads_to_the_one_that_it_replaced(self, tmp_path: Path) -> None:
-        label(20)
-        file, store = tmp_path / "mine.json", CalibratorStore.open()
-        first = mine(0.0)
-        store.promote(first)
-        second = mine(0.5, parent=first.id, created="2026-11-03")
-        store.promote(second)
-        said("export", first.id, str(file))
-        text = said("import", str(file), "--install")
-        assert in_force() == first, text
-        assert f"`lsp-calib calibrators rollback {second.id}` takes it back" in text.replace("\n", " ")
-        said("rollback", second.id)
-        assert in_force() == second
-
-    def test_ones_own_is_judged_by_labels_since(self, tmp_path: Path) -> None:
-        label(200)
-        own = mine(0.0, provenance=(Origin(FEEDBACK, "2023-11-14T22:15:20.000+00:00", 60),))
-        CalibratorStore.open().keep(own)
-        wire = imported(written(tmp_path / "mine.json", own))
-        assert (wire["inForce"], wire["id"], wire["n"]) == (True, own.id, 79)
-
     def test_one_that_predicts_worse_is_kept_unless_it_is_installed(self, tmp_path: Path) -> None:
         label(200)
         file = written(tmp_path / "team.json", mine(-6.0))
@@ -402,20 +380,6 @@ class TestImport:
             result = invoke("import", str(written(tmp_path / "f.json", foreign)))
             assert result.exit_code == 3
             assert re.search(words, result.stderr), result.stderr
-
-    def test_where_a_checksum_is_missing_the_name_of_the_model_will_do(self, tmp_path: Path) -> None:
-        """It judges under the model that is known here."""
-        purpose = SMALL.purpose
-        named = attrs.evolve(purpose.model, sha256="", quantisation="")
-        for theirs, ours in ((named, purpose.model), (purpose.model, named)):
-            file = written(tmp_path / "f.json", mine(0.0, purpose=attrs.evolve(purpose, model=theirs)))
-            found = read_foreign(file, [Purpose(ours, purpose.prompt_version, "line", "")])
-            assert found.purpose.model == ours
-            with closing(FeedbackStore(state.feedback_file())) as store:
-                done = import_calibrator(found, store, CalibratorStore.open(), install=True)
-            assert done.in_force
-            wanted = attrs.evolve(purpose, model=ours)
-            assert CalibratorStore.open().choose(wanted).calibrator.id == done.calibrator.id
 
     def test_for_another_model_prompt_or_feature_version(self, tmp_path: Path) -> None:
         label(5)

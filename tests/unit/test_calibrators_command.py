@@ -15,7 +15,6 @@ from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore, 
 from lsp_calib.calibration.calibrators.curve import FEATURES_MEASURE, Curve, Offset, Weighted
 from lsp_calib.calibration.certificates import Promise
 from lsp_calib.cli import main
-from lsp_calib.commands.calibrators import curve_words
 from lsp_calib.confidence.features import FEATURES
 from lsp_calib.errors import SettingsError
 from lsp_calib.inference.models.inventory import inventory
@@ -109,30 +108,12 @@ def test_the_weights_are_shown_in_words() -> None:
     assert FEATURES["total"].words in lines[0], "the strongest first"
 
 
-def test_the_document_says_the_same() -> None:
-    calibrator = personal("2026-11-22")
-    CalibratorStore.open().promote(calibrator)
-    (entry,) = json.loads(invoke("show", calibrator.id, "--json").stdout)
-    assert entry["calibrator"] == calibrator.to_json()
-    assert entry["words"][0] == curve_words(CURVE)
-    assert entry["inForce"]
-    first, *_ = entry["words"][0]["features"]
-    assert (first["words"], first["effect"]) == (FEATURES["total"].words, "raises the probability")
-
-
 @pytest.mark.parametrize("wanted", [SMALL.id, SMALL.id[:-2], "smollm2-135m"])
 def test_a_calibrator_is_found_by_id_its_beginning_or_its_model(wanted: str) -> None:
     # Of a model there is one for each prompt.
     shown = [entry["id"] for entry in json.loads(invoke("show", wanted, "--json").stdout)]
     of_model = [one.id for one in SHIPPED if one.purpose.model.name == wanted]
     assert sorted(shown) == sorted(of_model or [SMALL.id])
-
-
-def test_without_a_name_those_in_force_are_shown() -> None:
-    entries = json.loads(invoke("show", "--json").stdout)
-    assert {entry["id"] for entry in entries} == {c.id for c in SHIPPED}
-    printed = invoke("show").stdout
-    assert all(c.id in printed for c in SHIPPED)
 
 
 @pytest.mark.parametrize(("wanted", "words"), [("nope", "no calibrator"), ("line-", "Several")])

@@ -251,17 +251,6 @@ def test_a_container_has_what_its_control_group_allows(
     assert demands._container(tmp_path) == found
 
 
-def test_a_damaged_memory_of_speeds_is_as_good_as_none(home: Path) -> None:
-    card = load_cards()[SMALL]
-    demands.remember_speed(card, demands.Speed(0.3, 40))
-    demands.remember_speed(card, demands.Speed(0.2, 40))
-    assert demands.known_speed(card) == demands.Speed(0.2, 40)
-    entries = ("5", '{"p50": 0.3, "n": 19}', '{"p50": -1, "n": 40}', '{"p50": 1e999, "n": 40}')
-    for damage in ("", "[]", *(f'{{"smollm2-135m Q4_1": {one}}}' for one in entries)):
-        (home / "models" / ".speed.json").write_text(damage)
-        assert demands.known_speed(card) is None
-
-
 def test_the_median_of_20_answers_is_remembered_and_none_that_was_timed_under_load() -> None:
     card, quiet = load_cards()[LARGE], [False]
     answers = demands.Answers(card, lambda: quiet[0])

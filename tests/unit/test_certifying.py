@@ -101,14 +101,6 @@ class TestSettingAside:
         assert len(visits(rows)) == 12
         assert len({row.episode for row in visits(rows)}) == 12
 
-    def test_of_one_line_few_visits_count(self, user: User) -> None:
-        for number in range(15):
-            user.show(f"s{number}", -0.1, START + number)
-            user.settle(f"s{number}", True, START + number)
-        rows = user.rows()
-        assert len(visits(rows)) == 15
-        assert [row.suggestion_id for row in visits(rows, most_of_a_line=3)] == ["s0", "s1", "s2"]
-
     def test_without_a_promise_a_fit_takes_all_and_none_of_them_can_be_promised_on_later(
         self, user: User
     ) -> None:
@@ -239,11 +231,6 @@ class TestCertificates:
         after = user.ledger()
         assert (after.promise, after.asked, after.watch) == (total, 1, before.watch)
 
-    def test_without_one_before_it_is_the_best_measure(self, user: User) -> None:
-        live(user, 40)
-        user.refit(Promise(measure=AS_BEFORE))
-        assert user.ledger().promise == PROMISE
-
     def test_no_source_text_is_in_the_ledger(self, certified: User) -> None:
         document = json.loads(certified.calibrators.ledger_path(PURPOSE).read_text("utf-8"))
         texts = [value for value in document.values() if isinstance(value, str)]
@@ -319,12 +306,6 @@ class TestByItself:
         assert not user.is_due(), "a fifth of 400 is 80"
         live(user, 1, begin=479)
         assert user.is_due()
-
-    def test_keystrokes_on_one_line_are_one(self, user: User) -> None:
-        live(user, 100)
-        user.store._connection.execute("UPDATE labels SET episode = 'one'")
-        assert user.store.visits_after(PURPOSE, 0.0) == 1
-        assert not user.is_due()
 
     def test_a_refused_refit_is_not_repeated_at_once(self, user: User) -> None:
         for number in range(40):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from pathlib import Path
 
 import attrs
@@ -21,7 +20,6 @@ from lsp_calib.calibration.tiers import Policy, RiskPolicy, TierPolicy
 from lsp_calib.values import CalibratorRef, Confidence, Evidence, Override, Sure, Tier
 
 PURPOSE = make().purpose
-RUST = attrs.evolve(PURPOSE, language="rust")
 
 
 def personal(intercept: float, language: str = "python") -> Calibrator:
@@ -60,29 +58,6 @@ def test_another_process_promotes_and_rolls_back(store: CalibratorStore) -> None
     other.rollback(PURPOSE)
     assert watching.intercept() == shipped
     assert watching.changes[1:] == [make().ref]
-
-
-def test_two_promotions_in_one_moment_are_told_apart(store: CalibratorStore) -> None:
-    """The modification time of a folder is too coarse to tell them apart."""
-    watching = Watching(store)
-    moment = 1_790_000_000_000_000_000
-    for number in range(20):
-        slot = store.promote(personal(-number))
-        for path in (slot, store.personal):
-            os.utime(path, ns=(moment, moment))
-        assert watching.intercept() == -number
-
-
-def test_a_replaced_calibrator_is_noticed_without_an_assessment(store: CalibratorStore) -> None:
-    watching = Watching(store)
-    watching.estimator.reload()
-    watching.estimator.calibrator(PURPOSE)
-    watching.estimator.calibrator(RUST)
-    new = personal(-2.0, "rust")
-    store.promote(new)
-    watching.estimator.reload()
-    watching.estimator.reload()
-    assert watching.changes == [new.ref]
 
 
 def test_nothing_is_read_again_as_long_as_nothing_changes(

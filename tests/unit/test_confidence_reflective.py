@@ -60,52 +60,29 @@ def test_impossible_alternatives_are_refused(bad):
     ("text", "expected"),
     [
         ("80%", 0.8),
-        ("80.00%", 0.8),
-        ("80 %.", 0.8),
         ("The probability is about 80.", 0.8),
         ("80 percent", 0.8),
-        ("80 per cent", 0.8),
         ("**80**%", 0.8),
-        ("80\\%", 0.8),
-        ("~80%", 0.8),
         ("70-80%", 0.75),
-        ("70% to 80%", 0.75),
         ("between 70 and 80 percent", 0.75),
         ("Probability: 80", 0.8),
-        ("I'd say 80.5", 0.805),
         ("Probability (0-100): 80", 0.8),
         ("The probability that all 3 tests pass is 90.", 0.9),
-        ("99.9%", 0.999),
         ("0%", 0.0),
         ("0", 0.0),
-        ("100", 1.0),
-        ("0.8%", 0.008),
         ("0.8 (80%)", 0.8),
         ("I would say 80%. There is a 20% chance that it fails.", 0.8),
         # Fractions are our addition.
         ("0.8", 0.8),
-        (".8", 0.8),
-        ("1.0", 1.0),
-        ("My confidence is 0.85.", 0.85),
-        ("P(correct) = 0.7", 0.7),
         ("On a scale of 0 to 1, 0.7", 0.7),
         ("4/5", 0.8),
         ("8 out of 10", 0.8),
-        ("I am 8 out of 10 confident", 0.8),
-        ("9 in 10 chance", 0.9),
-        ("Probability = 80/100", 0.8),
         ("It is a fifty-fifty chance.", 0.5),
-        ("50/50", 0.5),
         # With a word of caution a number is the whole answer.
         ("about 80", 0.8),
-        ("About 80.", 0.8),
-        ("I'd say around 75", 0.75),
         ("roughly 0.8", 0.8),
-        ("between 70 and 80", 0.75),
-        ("probably 65 or so", 0.65),
         ("about 150", None),
         ("only 3 tests pass", None),
-        ("about 3 of them fail", None),
     ],
 )
 def test_a_probability_in_every_form(text, expected):
@@ -116,19 +93,13 @@ def test_a_probability_in_every_form(text, expected):
     "text",
     [
         "",
-        "Yes.",
         "The 3 tests pass.",
-        "Python 3.8 is used.",
         "It returns 0.5 for x.",
         "The probability is high. It handles 3 cases.",
         "1",
-        "The probability is 1.",
         "150%",
-        "-5%",
         "1,000%",
-        "101",
         "confidence: 2/0",
-        "v80%",
     ],
 )
 def test_other_numbers_are_no_probability(text):
@@ -139,22 +110,6 @@ def test_other_numbers_are_no_probability(text):
 def test_whatever_is_read_is_a_probability(text):
     found = parse_probability(text)
     assert found is None or 0.0 <= found <= 1.0
-
-
-@given(per_mille=st.integers(0, 1000))
-def test_every_percentage_is_read_back_exactly(per_mille):
-    text = f"{per_mille / 10:.1f}"
-    assert parse_probability(f"I am {text} % sure.") == float(f"{per_mille / 1000:.3f}")
-
-
-def test_a_long_answer_is_read_in_good_time():
-    assert parse_probability("probability is about " * 2000 + "1" * 2000) is None
-
-
-def test_no_more_answers_are_taken_than_needed():
-    answers = iter(["Yes.", "80%", "never asked"])
-    assert stated(answers) == Stated(0.8, 2, fell_back=False)
-    assert next(answers) == "never asked"
 
 
 def test_after_three_more_answers_it_is_even():
@@ -176,33 +131,20 @@ def test_giving_up_early_is_refused():
     ("text", "expected"),
     [
         ("3", 3),
-        ("3.", 3),
         ("**4**", 4),
         ("3/4", 3),
-        ("2 out of 4", 2),
         ("Score: 3", 3),
-        ("Rating (1-4): 2", 2),
         ("On a scale from 1 to 4, I would rate this summary a 3.", 3),
-        ("Score: 3. The summary misses 2 details.", 3),
         ("3 - Agree", 3),
         ("Strongly agree", 4),
-        ("agree", 3),
-        ("I disagree.", 2),
         ("I disagree strongly", 1),
         ("", None),
         ("I cannot rate this.", None),
         ("2 or 3", None),
-        ("2-3", None),
         ("3,4", None),
-        ("1,2,3,4", None),
-        ("Rating: 2-3", None),
-        ("Rating: 1,2,3,4", None),
         ("Score: 3, since it says what matters", 3),
         ("5", None),
-        ("0", None),
-        ("-3", None),
         ("2.5", None),
-        ("Rating: 2.5", None),
         ("I do not agree", None),
         ("Agree, or strongly agree", None),
     ],
@@ -224,12 +166,3 @@ def test_samples_without_a_rating_make_an_invalid_answer():
     assert (vote.rating, vote.confidence, vote.mean_confidence, vote.invalid) == (None, None, None, 2)
     with pytest.raises(DataError):
         majority_vote([])
-
-
-@given(ratings=st.lists(st.integers(1, 4), min_size=1, max_size=9), data=st.data())
-def test_the_order_of_the_samples_does_not_matter(ratings, data):
-    answers = [str(rating) for rating in ratings]
-    vote = majority_vote(answers)
-    assert majority_vote(data.draw(st.permutations(answers))) == vote
-    assert 0.0 <= vote.confidence <= 1.0
-    assert vote.mean_confidence == pytest.approx((sum(ratings) / len(ratings) - 1) / 3)

@@ -133,23 +133,6 @@ def without_pip(made_up: EncoderCard, index: Path, monkeypatch: pytest.MonkeyPat
     return made_up
 
 
-@pytest.mark.parametrize("at", [0, 1], ids=["network", "tokenizer"])
-def test_neither_is_removed_while_one_is_pulled(without_pip: EncoderCard, at: int) -> None:
-    seen: list[str] = []
-
-    def meanwhile(done: int, _all: int, what: str) -> None:
-        if done > without_pip.files[0].size * at and f"tiny_{without_pip.files[at].role}" in what:
-            with pytest.raises(DownloadError, match=f"is downloading {without_pip.name}"):
-                inventory.remove(without_pip.name)
-            seen.append(what)
-
-    pull_encoder(without_pip, meanwhile)
-    assert seen
-    assert without_pip.installed
-    inventory.remove(without_pip.name)
-    assert [path.name for path in without_pip.model.path.parent.iterdir() if path.name[:2] != ".s"] == []
-
-
 def test_a_file_with_another_checksum_is_not_kept(without_pip: EncoderCard) -> None:
     model, tokenizer = without_pip.files
     wrong = attrs.evolve(without_pip, files=(model, attrs.evolve(tokenizer, sha256="0" * 64)))

@@ -10,7 +10,6 @@ import matplotlib.text
 import numpy as np
 import pytest
 
-from lsp_calib.calibration.arrays import CalibrationWarning
 from lsp_calib.calibration.reliability import reliability
 from lsp_calib.calibration.validation import Interval
 from lsp_calib.errors import DataError
@@ -114,14 +113,6 @@ def test_the_reliability_diagram_draws_its_data():
     assert points.lines[0].get_xydata().tolist() == [[item.confidence, item.accuracy] for item in data.points]
 
 
-def test_a_single_item_and_many_bins_can_be_drawn():
-    with pytest.warns(CalibrationWarning):
-        one = reliability([1.0], [True], bins=20)
-    figure = draw_reliability(one)
-    assert "n = 1, 1 correct" in texts(figure)
-    assert [text.get_rotation() for text in figure.axes[1].texts] == [90.0]
-
-
 def test_skill_by_t_sets_all_tokens_apart_and_counts_the_choices():
     figure = draw_skill_by_t(SKILL, LENGTHS, chosen=[4, 4, 8, 8, None])
     above, axes = figure.axes
@@ -131,13 +122,6 @@ def test_skill_by_t_sets_all_tokens_apart_and_counts_the_choices():
     curve = next(line for line in axes.lines if line.get_label() == "geometric mean")
     assert curve.get_xydata().tolist() == [[1, 0.05], [2, 0.11], [4, 0.2], [8, 0.18]]
     assert sum(bar.get_height() for bar in above.patches) == len(LENGTHS)
-
-
-def test_skill_by_t_without_data_is_refused():
-    one = [(1, 0.1)]
-    for skill, lengths in (({}, [1]), ({"a": []}, [1]), ({"a": one}, []), (dict.fromkeys("abcd", one), [1])):
-        with pytest.raises(DataError):
-            draw_skill_by_t(skill, lengths)
 
 
 def test_positions_draw_mean_and_median_and_how_many_reach_them():
@@ -159,13 +143,6 @@ def test_risk_coverage_ends_at_the_error_rate_and_marks_thresholds():
     for threshold, coverage, risk in zip(data.threshold, data.coverage, data.risk, strict=True):
         assert coverage == pytest.approx(np.mean(threshold <= CONFIDENCE))
         assert risk == pytest.approx(np.interp(coverage, *curve.get_xydata().T))
-
-
-def test_one_threshold_and_perfect_answers_can_be_drawn():
-    draw_risk_coverage(risk_coverage([0.5] * 4, [True, False] * 2)).canvas.draw()
-    with pytest.warns(CalibrationWarning):
-        perfect = risk_coverage([0.5, 0.6], [True, True])
-    draw_risk_coverage(perfect).canvas.draw()
 
 
 def test_a_ladder_has_a_row_for_each_step_and_a_dot_for_each_value():
@@ -222,14 +199,6 @@ def test_two_files_are_written_and_the_same_data_make_the_same_bytes(tmp_path):
 def test_a_file_that_cannot_be_written_is_an_error_of_ours(tmp_path, name):
     with pytest.raises(DataError, match="cannot be written"):
         save_both(partial(draw_token_positions, token_positions(LOGPROBS)), tmp_path / name)
-
-
-def test_global_settings_are_left_alone(tmp_path):
-    before = dict(matplotlib.rcParams)
-    save_both(DRAWINGS["reliability"], tmp_path / "a.png")
-    for draw in DRAWINGS.values():
-        draw()
-    assert dict(matplotlib.rcParams) == before
 
 
 def test_matplotlib_is_imported_by_the_first_drawing_and_pyplot_by_none():

@@ -25,7 +25,7 @@ from lsp_calib.evaluation.lines import read_lines_of
 from lsp_calib.evaluation.records import read_records
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.feedback.store_file import KeyedHash
-from lsp_calib.files import open_file, read_file, replace_file
+from lsp_calib.files import open_file, read_file
 from lsp_calib.inference.models import gguf, sidecar
 from lsp_calib.inference.remote.server import read_key
 from lsp_calib.server import set_up_log
@@ -102,22 +102,11 @@ class TestOneFile:
         with pytest.raises(OSError, match=NO_FILE):
             read_file(tmp_path / "link", links=False)
 
-    def test_a_file_may_have_as_many_bytes_as_are_allowed(self, tmp_path: Path) -> None:
-        (tmp_path / "file").write_bytes(b"x" * 10)
-        assert read_file(tmp_path / "file", 10) == b"x" * 10
-        with pytest.raises(OSError, match="larger than 9 bytes"):
-            read_file(tmp_path / "file", 9)
-
     @pytest.mark.parametrize("name", ["a\0b", "a\ud800b"])
     def test_what_is_no_name_of_a_file(self, tmp_path: Path, name: str) -> None:
         for flags in (os.O_RDONLY, os.O_WRONLY | os.O_CREAT | os.O_EXCL):
             with pytest.raises(OSError, match="no name of a file"):
                 open_file(tmp_path / name, flags)
-
-    def test_no_device_is_replaced(self, tmp_path: Path) -> None:
-        with pytest.raises(DataError, match=NO_FILE):
-            replace_file(made(tmp_path / "file"), "x")
-        assert (tmp_path / "file").is_fifo()
 
 
 @pytest.mark.usefixtures("home")
@@ -148,13 +137,6 @@ class TestWorkspace:
         said = at_once(lambda: CliRunner().invoke(main, [options[0], str(root), *options[1:]]))
         assert isinstance(said.exception, SystemExit), said.exception
         assert said.exit_code
-
-    @pytest.mark.parametrize("command", ["complete", "summarize"])
-    def test_a_file_that_is_named(self, tmp_path: Path, command: str) -> None:
-        path = made(tmp_path / "p.py")
-        said = at_once(lambda: CliRunner().invoke(main, [command, f"{path}:1"]))
-        assert said.exit_code == DataError.exit_code
-        assert f"p.py cannot be read: it is {NO_FILE}" in said.stderr
 
 
 def store(path: Path) -> None:
@@ -213,20 +195,6 @@ class TestState:
         (home / "unmounted" / "file").write_bytes(b"k" * 32)
         assert KeyedHash(path).of("line", "x = 1")
         assert path.is_symlink()
-
-    def test_a_store_whose_drive_goes_and_comes_back(self, home: Path) -> None:
-        drive, away = home / "drive", home / "away"
-        drive.mkdir()
-        (home / "feedback.db").symlink_to(drive / "feedback.db")
-        (drive / "feedback.db").touch(0o600)
-        store = FeedbackStore(home / "feedback.db")
-        before = store.line_hashes(["x = 1"])
-        drive.rename(away)
-        with pytest.raises(SettingsError, match="is a drive missing"):
-            at_once(lambda: store.line_hashes(["x = 1"]))
-        away.rename(drive)
-        assert store.line_hashes(["x = 1"]) == before
-        store.close()
 
 
 class TestDepth:

@@ -57,12 +57,6 @@ def test_a_path_that_depends_on_the_working_directory_is_refused(
     assert [*tmp_path.rglob("*")] == [tmp_path / "state"], "nothing is created"
 
 
-def test_a_path_in_the_users_own_folder_is_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("LSP_CALIB_HOME", "~/state")
-    assert home.state_dir() == tmp_path / "state"
-
-
 @posix
 @pytest.mark.parametrize("permissions", [0o755, 0o750, 0o777, 0o1777, 0o701])
 def test_a_folder_with_files_that_is_open_to_others_is_left_as_it_is(folder: Path, permissions: int) -> None:
@@ -78,14 +72,6 @@ def test_an_empty_folder_of_ones_own_is_closed(folder: Path) -> None:
     make(folder, 0o755)
     assert home.state_dir() == folder
     assert mode(folder) == 0o700
-
-
-@posix
-def test_a_folder_of_ones_own_is_used_with_what_is_in_it(folder: Path) -> None:
-    make(folder, 0o700, "config.toml")
-    assert home.state_dir() == folder
-    (folder / "config.toml").chmod(0o644)
-    assert home.state_dir() == folder
 
 
 @as_root

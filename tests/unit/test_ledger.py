@@ -97,11 +97,6 @@ class TestAsking:
         assert (kept.asked, kept.certificate("c", PROMISE).threshold) == (2, 0.99)
         assert first.asking("c", confidence[:119], np.ones(119, dtype=bool)) == replace(first, aside=119)
 
-    def test_a_failed_attempt_for_a_new_calibrator_leaves_the_certificate_of_the_old_one(self) -> None:
-        after = given_to().asking("new", SURE[:60], np.zeros(60, dtype=bool))
-        assert after.holds("c")
-        assert not after.holds("new")
-
 
 class TestWhatIsWanted:
     @pytest.mark.parametrize(
@@ -119,11 +114,6 @@ class TestWhatIsWanted:
         assert found.threshold is None
         assert words in found.reason
         assert (found.risk, found.delta) == (wanted.risk, wanted.delta)
-
-    def test_nor_one_of_another_calibrator(self) -> None:
-        found = given_to(n=60).certificate("d", PROMISE)
-        assert found.threshold is None
-        assert found.reason == "60 labels are set aside: the next refit asks for a certificate"
 
     def test_a_stricter_promise_may_be_asked_for_at_once(self) -> None:
         strict = given_to(n=100).opened(Promise(risk=0.05), key="k", used_until=0.0)
@@ -167,14 +157,6 @@ class TestDrift:
         anew = given_to(ledger=counted, n=40)
         assert anew.holds("c")
         assert not anew.is_drifted("c")
-
-    def test_what_is_not_marked_accept_is_not_watched(self) -> None:
-        after = given_to().read(0, np.full(500, 0.98), np.zeros(500, dtype=bool), until=1.0)
-        assert after.holds("c")
-
-    def test_labels_without_a_confidence_are_not_watched(self) -> None:
-        after = given_to().read(0, np.full(500, np.nan), np.zeros(500, dtype=bool), until=1.0)
-        assert after.holds("c")
 
 
 ledgers = st.sampled_from(

@@ -12,7 +12,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import attrs
 import llama_scene
 import pytest
 from hypothesis import given
@@ -207,12 +206,6 @@ class TestTheCache:
         again = answer(model, wanted).timing
         assert again.prompt_reused == again.prompt_tokens - 1
 
-    def test_nothing_is_evaluated_ahead(self, model: PrebuiltModel) -> None:
-        before = attrs.evolve(model.counters)
-        got = answer(model, request("value = 1\n" * 30, most=0, priority=Priority.IDLE))
-        assert (got.text, got.tokens) == ("", ())
-        assert model.counters == before
-
     def test_without_reuse_the_numbers_do_not_depend_on_what_was_asked_before(
         self, model: PrebuiltModel
     ) -> None:
@@ -260,14 +253,6 @@ class TestInterruption:
         # Nothing was evaluated twice but a token now and then.
         evaluated = model.counters.prompt_tokens - before
         assert evaluated <= expected.timing.prompt_tokens + 40 * interruptions
-
-    def test_an_interruption_before_the_start_is_noticed(self, model: PrebuiltModel) -> None:
-        run = model.begin(request(SOURCE, most=1))
-        model.interrupt()
-        with pytest.raises(Interrupted):
-            run.advance()
-        model.resume()
-        assert run.advance() is not None
 
 
 def answer_meanwhile(model: PrebuiltModel) -> None:
@@ -396,10 +381,6 @@ class TestVersions:
             with _understanding():
                 _reply({"choices": [{"logprobs": []}], "timings": {}})
 
-    def test_a_refusal_is_told_in_its_own_words(self) -> None:
-        with pytest.raises(EngineError, match=r"Prompt contains invalid tokens\.$"):
-            _reply({"error": {"code": 400, "message": "Prompt contains invalid tokens"}})
-
 
 class TestDoubt:
     def test_probabilities_that_can_be_true_are_believed(self) -> None:
@@ -438,9 +419,6 @@ class TestSums:
             assert listed < len(logprobs), "all was known"
         else:
             assert found == pytest.approx(exact, abs=0.011)
-
-    def test_nothing_known_gives_nothing(self) -> None:
-        assert log_probability([3], {1: -0.5, 2: -1.5}, -1.5) is None
 
 
 class TestPieces:

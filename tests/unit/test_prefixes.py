@@ -28,7 +28,7 @@ from lsp_calib.calibration.calibrators.line_curves import (
 )
 from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.document import read, written
-from lsp_calib.calibration.tiers import Policy, RiskPolicy, StricterPolicy, TierPolicy
+from lsp_calib.calibration.tiers import TierPolicy
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.service import Completion, as_part, longest
 from lsp_calib.confidence.features import PLACES, PREFIX_FEATURES, PREFIX_VERSION, Prefix, prefixes
@@ -227,20 +227,6 @@ def test_a_part_is_shown_where_more_than_closers_follows_it(part: str, rest: str
     assert typed.suggestion.sure == (sure if shown else None)
 
 
-def test_the_lowest_probability_that_each_policy_accepts() -> None:
-    policies: tuple[Policy, ...] = (
-        TierPolicy(),
-        StricterPolicy(TierPolicy(), 0.9, 0.0),
-        StricterPolicy(TierPolicy(), 0.0, 0.85),
-    )
-    for policy in policies:
-        least = policy.thresholds[1]
-        assert least is not None
-        assert policy.decide(least, source="shipped")[0] is Tier.ACCEPT
-        assert policy.decide(least - 1e-9, source="shipped")[0] is not Tier.ACCEPT
-    assert RiskPolicy().thresholds[1] is None, "without a certificate nothing is accepted"
-
-
 def suggestion(text: str, sure: Sure | None, tier: Tier = Tier.REVIEW) -> Suggestion:
     confidence = attrs.evolve(REVIEW, tier=tier)
     return Suggestion.new("line", text, confidence, "m", generation((text, -0.1)), sure=sure)
@@ -279,15 +265,6 @@ def completion(text: str, *places: Sure, replaced: str = "", kept: str = "") -> 
 
 def decide(p: float | None) -> tuple[Tier, str]:
     return TierPolicy(0.8).decide(p, source="shipped")
-
-
-def test_the_part_alone_has_its_own_probability_and_tier() -> None:
-    whole = completion("alpha, beta", Sure(5, 0.9), Sure(6, 0.85), Sure(11, 0.5))
-    part = whole.up_to_sure(decide)
-    assert (part.suggestion.text, part.suggestion.confidence.calibrated) == ("alpha,", 0.85)
-    assert part.suggestion.confidence.tier is Tier.ACCEPT
-    assert part.suggestion.id == whole.suggestion.id
-    assert completion("alpha", Sure(5, 0.5)).up_to_sure(decide).suggestion.text == "alpha", "nothing is sure"
 
 
 def test_the_part_before_closers_has_its_own_probability() -> None:

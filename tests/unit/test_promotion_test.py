@@ -68,23 +68,6 @@ def test_a_visit_counts_once_by_its_first_label(visits: list[list[tuple[float, b
     assert odds(*apart(every), episodes=of) == odds(*apart([visit[0] for visit in visits]))
 
 
-def test_copies_of_one_line_do_not_decide() -> None:
-    p, right = np.full(10_000, 0.9), np.zeros(10_000, dtype=bool)
-    one_line = odds(p, right, lines=np.zeros(10_000, dtype=int))
-    assert one_line == odds(p[:1], right[:1])
-    assert odds(p, right) >= ENOUGH
-
-
-def test_a_user_who_is_known_to_differ_is_seen_sooner() -> None:
-    known = Shift(slope=1.0, intercept=1.0, slope_sd=0.25, intercept_sd=0.5)
-    soon = plain = 0.0
-    for seed in range(100):
-        p, right = user(20, 1.0, seed)
-        soon += odds_against(p, right, LabelWeights.of(20), noise=NOISE, expected=known) >= ENOUGH
-        plain += odds(p, right) >= ENOUGH
-    assert soon > plain
-
-
 @pytest.mark.parametrize("types_on", [0.3, 0.7])
 def test_a_visit_that_ends_with_a_right_suggestion_is_no_evidence(types_on: float) -> None:
     """Users who type on after a wrong suggestion get another one: the last of a visit is right more often."""

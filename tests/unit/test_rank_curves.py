@@ -66,13 +66,6 @@ def test_a_rank_that_is_right_more_often_than_its_share_is_promised_more() -> No
     assert (second.n, second.n_correct) == ((~first).sum(), sum(place[0][1] for place in places))
 
 
-def test_a_place_whose_first_answer_is_right_says_nothing() -> None:
-    places, first = made_up(1000, 1)
-    told = fit_ranks(places, first)
-    silent = [[(0.5, False)] if right else place for place, right in zip(places, first, strict=True)]
-    assert fit_ranks(silent, first) == told
-
-
 @pytest.mark.parametrize(("n", "right"), [(0, 0), (99, 50), (400, 4)])
 def test_few_labels_make_no_curve(n: int, right: int) -> None:
     assert fit_ranks([[(0.3, at < right)] for at in range(n)], np.zeros(n, np.bool_)) == ()

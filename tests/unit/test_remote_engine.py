@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from openai_server import END, Exchange, Tok, spoken
+from openai_server import Exchange, Tok, spoken
 from remote_scene import Play, clean_fixture, play_fixture, request, until  # noqa: F401 - fixtures
 
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
@@ -28,7 +28,7 @@ from lsp_calib.inference.choice import (
     is_local,
     is_url,
 )
-from lsp_calib.inference.engine import EngineState, Observe, Priority, Sampling
+from lsp_calib.inference.engine import EngineState, Priority, Sampling
 from lsp_calib.inference.process.client import ModelProcess
 from lsp_calib.inference.remote.engine import RemoteEngine
 from lsp_calib.values import Stop
@@ -55,33 +55,12 @@ class TestAnAnswer:
         scene = await play(tokens=lambda _: spoken("?x\n" if forced == "\ud83d" else "'?x\n"))
         assert (await scene.say("a = '\ud800'\n", forced)).text == "x"
 
-    async def test_nothing_is_evaluated_ahead(self, play: Play) -> None:
-        scene = await play(tokens=lambda _: spoken("return x\n", -0.5, -0.25, -1.5))
-        await scene.say()
-        got = await scene.say(most=0)
-        assert (got.text, got.tokens) == ("", ())
-        assert len(scene.server.completions) == 1
-
-    @pytest.mark.parametrize("dialect", ["llama", "vllm"])
-    async def test_ends_with_the_text_or_at_the_limit(self, play: Play, dialect: str) -> None:
-        scene = await play(dialect=dialect, tokens=lambda _: [Tok("pass"), Tok(END, -0.75)])
-        got = await scene.say()
-        assert (got.text, got.stop, got.logprobs) == ("pass", Stop.END_OF_TEXT, (-0.25, -0.75))
-        got = await scene.say(most=1)
-        assert (got.text, got.stop, got.logprobs) == ("pass", Stop.LENGTH, (-0.25,))
-
     @pytest.mark.parametrize("dialect", ["ollama", "studio"])
     async def test_without_log_probabilities_is_an_answer_in_doubt(self, play: Play, dialect: str) -> None:
         scene = await play(dialect=dialect, tokens=lambda _: spoken("return x\n"))
         got = await scene.say(forced="re")
         assert (got.text, got.tokens) == ("turn x", ())
         assert "no log-probabilities" in got.doubt
-
-    async def test_with_numbers_that_cannot_be_true_is_in_doubt(self, play: Play) -> None:
-        scene = await play(tokens=lambda _: spoken("return x\n"), logprobs=lambda _, value: -value)
-        got = await scene.say()
-        assert got.text == "return x"
-        assert "above zero" in got.doubt
 
     async def test_that_was_not_streamed_is_read_all_the_same(self, play: Play) -> None:
         async def whole(exchange: Exchange) -> None:
@@ -110,13 +89,6 @@ class TestAnAnswer:
         scene = await play()
         with pytest.raises(EngineError, match="local model"):
             await scene.say(given=(1,))
-
-    async def test_what_cannot_be_observed_is_left_out(self, play: Play) -> None:
-        scene = await play()
-        got = await scene.say(observe=~Observe.NOTHING)
-        assert got.tokens
-        assert all(token.seen is None for token in got.tokens)
-        assert (got.entropies, got.state) == (None, ())
 
 
 class TestWhatIsTyped:
@@ -303,26 +275,6 @@ class TestTheChoice:
     async def test_a_server_named_means_the_remote_engine(self) -> None:
         assert isinstance(open_engine(EngineChoice(remote=Remote("http://localhost:1"))), RemoteEngine)
         assert isinstance(open_engine(EngineChoice()), ModelProcess)
-
-
-async def test_closed_while_it_asks_for_the_models_it_is_never_ready(play: Play) -> None:
-    """Nor does it open another connection, which nobody would close."""
-    asked = asyncio.Event()
-
-    async def handler(exchange: Exchange) -> None:
-        asked.set()
-        await exchange.gone()
-
-    scene = await play(models_handler=handler)
-    waiting = asyncio.create_task(scene.engine.ready())
-    await asked.wait()
-    await scene.engine.close()
-    for ready in (waiting, scene.engine.ready()):
-        with pytest.raises(RequestCancelledError, match="closed"):
-            await ready
-    assert scene.server.connections == 1
-    assert scene.engine._server._client is None
-    assert {state for state, _ in scene.states} == {EngineState.STARTING}
 
 
 class TestOtherAnswers:

@@ -19,7 +19,6 @@ from remote_scene import QUICK, clean_fixture, request  # noqa: F401 - a fixture
 from lsp_calib.errors import LspCalibError
 from lsp_calib.inference.choice import Remote
 from lsp_calib.inference.remote.engine import RemoteEngine
-from lsp_calib.inference.remote.prompt import family, same_model
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: %s\r\nConnection: close\r\n\r\n"
 STREAM, WHOLE = HEAD % b"text/event-stream", HEAD % b"application/json"
@@ -142,17 +141,6 @@ async def test_no_answer_keeps_other_work_from_its_turn(attacker: Attacker, name
     assert attacker.sent < 16 << 20
 
 
-async def test_no_list_of_models_does(attacker: Attacker) -> None:
-    names = ["-." * 100_000, "." * 400_000, *(f"m{n}:latest" for n in range(30_000))]
-    attacker.models = json.dumps({"data": [{"id": name} for name in names]}).encode()
-    engine = RemoteEngine(Remote(attacker.url, model="m:latest"), patience=QUICK)
-    began = time.thread_time()
-    with pytest.raises(LspCalibError):
-        await engine.ready()
-    assert time.thread_time() - began < LONGEST_TURN
-    await engine.close()
-
-
 async def test_an_answer_that_drips_ends(attacker: Attacker) -> None:
     """Each piece comes in time, and none of them adds anything."""
     attacker.head, attacker.piece = STREAM, event({"text": ""})
@@ -167,11 +155,3 @@ async def test_an_answer_has_a_time_limit_as_a_whole(attacker: Attacker) -> None
     with pytest.raises(LspCalibError, match="did not answer in time"):
         await engine.generate(request(most=100))
     await engine.close()
-
-
-def test_names_of_models_cost_what_their_bytes_cost() -> None:
-    began = time.process_time()
-    for name in ("-." * 50_000, "." * 100_000, "q4_" * 30_000, "1." * 50_000, " " * 100_000 + "x"):
-        family(name)
-        same_model(name, "m")
-    assert time.process_time() - began < 2.0

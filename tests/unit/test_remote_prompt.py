@@ -104,9 +104,6 @@ class TestTheString:
     def test_ordinary_code_stays_as_it_is(self, code: str) -> None:
         assert harmless(code) == code
 
-    def test_half_a_surrogate_pair_can_be_sent(self) -> None:
-        assert flatten(prompt((TEXT, "a\ud800")), CARD) == "a?"
-
 
 class TestNames:
     @pytest.mark.parametrize(
@@ -156,9 +153,6 @@ class TestNames:
         card = card_for_name("qwen2.5-coder:7b-base", load_cards())
         assert card.completion.layout == "fim"
         assert card.chat.user_open == ""
-
-    def test_a_servers_name_is_shown_on_one_line(self) -> None:
-        assert card_for_name("a\n\x1b[31m" + "b" * 999, load_cards()).title == "a??[31m" + "b" * 93
 
     def test_an_unknown_model_is_asked_plainly(self) -> None:
         card = card_for_name("mystery", load_cards())

@@ -70,10 +70,6 @@ def test_a_line_that_ends_unchanged_survives(unchanged: float, intercept: float)
     assert unchanged <= p <= 1.0
 
 
-def test_it_is_the_probability_of_what_the_whole_line_leaves() -> None:
-    assert curve().probability(HALF, 0.2) == pytest.approx(0.6)
-
-
 def test_the_first_curve_whose_features_are_known_counts() -> None:
     features = (Weighted("total", 0.0, 1.0, 0.0), Weighted("broken", 0.0, 1.0, 1.0))
     first = Curve(FEATURES_MEASURE, features, 0.0)
@@ -151,13 +147,6 @@ def test_without_labels_of_the_model_it_is_not_known(tmp_path: Path, estimator: 
         assert estimator.survives(other, HALF, confidence(0.2)) is None
     java = attrs.evolve(PURPOSE, language="java")
     assert estimator.survives(java, HALF, confidence(0.2)) == pytest.approx(0.6), "of all languages together"
-
-
-def test_a_curve_without_a_checksum_is_no_model_s(tmp_path: Path, estimator: ConfidenceEstimator) -> None:
-    nameless = ModelIdentity("other", "Q4", "")
-    save(curve(nameless), tmp_path / "shipped" / SURVIVAL)
-    unknown = attrs.evolve(PURPOSE, model=ModelIdentity("m", "Q4", ""))
-    assert estimator.survives(unknown, HALF, confidence(0.2)) is None
 
 
 def test_the_user_s_own_goes_first_and_a_damaged_one_is_named(

@@ -58,13 +58,6 @@ def test_of_one_file_the_same_is_known(repository: Path, name: str, left_out: bo
     assert is_left_out(repository / "app" / name, repository / "app") == left_out
 
 
-def test_without_a_repository_a_workspace_has_its_own_ignores_alone(repository: Path) -> None:
-    (repository / ".git" / "info" / "exclude").unlink()
-    (repository / ".git" / "info").rmdir()
-    (repository / ".git").rmdir()
-    assert walked(repository / "app") == ["a.py", "made/b.py", "mine/c.py", "sub/d.py"]
-
-
 def test_patterns_count_below_their_own_folder(tmp_path: Path) -> None:
     """The folder of the workspace may have a name that is ignored below it, such as `lib`."""
     root = tmp_path / "lib" / "py"

@@ -136,7 +136,6 @@ class _Hub:
     _part: Path
     _on_progress: Progress
     announced: str = ""
-    _etag: str = ""  # of the bytes that came in this run
 
     @property
     def size(self) -> int:
@@ -147,8 +146,7 @@ class _Hub:
         """Receive the missing bytes. Raises _Interrupted if that can be retried, else DownloadError."""
         here = self.size
         try:
-            rest = {"Range": f"bytes={here}-", **({"If-Range": self._etag} if self._etag else {})}
-            headers = {**self._endpoint.headers, **(rest if here else {})}
+            headers = {**self._endpoint.headers, **({"Range": f"bytes={here}-"} if here else {})}
             with self._client.stream("GET", self._endpoint.url(self._source), headers=headers) as response:
                 start, total = self._begin(response, here)
                 _room(self._part.parent, total - start, self._card.name)
@@ -216,9 +214,6 @@ class _Hub:
         start, total = (int(rest[1]), int(rest[2])) if rest else (0, _count(response, "Content-Length"))
         if start not in (0, here) or response.headers.get("Content-Encoding", "identity") != "identity":
             raise DownloadError(f"{self._what} sent something else than was requested.")
-        etag = response.headers.get("ETag", "")
-        if not start:
-            self._etag = "" if etag.startswith("W/") else etag
         if not total:
             raise DownloadError(f"{self._what} does not say how long the file is.")
         if self._card.size and total != self._card.size:
@@ -230,9 +225,6 @@ class _Hub:
         code = response.status_code
         if code in (200, 206):
             return
-        if code == 416:  # nothing comes after the part that is here: it is of another file
-            self._part.unlink(missing_ok=True)
-            raise _Interrupted(f"{self._what} has nothing after the part that is here.")
         if code == 429 or code >= 500:
             wait = float(_count(response, "Retry-After"))
             raise _Interrupted(f"{self._what} is not available at the moment (HTTP {code}).", wait=wait)
@@ -251,19 +243,18 @@ def _from_hub(source: Source, card: FileCard, on_progress: Progress) -> Pulled:
     """
     endpoint = Endpoint.from_environment()
     part = inventory.part_of(card.path)
-    if not card.sha256:  # nothing would tell whether the rest belongs to it
+    if not (card.sha256 and card.size):  # nothing would tell whether the rest belongs to it, or is missing
         part.unlink(missing_ok=True)
     with _client() as client:
         hub = _Hub(client, endpoint, source, card, part, on_progress)
         client.event_hooks = {"response": [hub.look]}
-        mended, restarted, failures = hub.size > 0, False, 0
+        failures = 0
         while True:
             before = hub.size
             try:
                 if not before or before != card.size:  # else it came whole, and was not checked yet
                     hub.go_on()
             except _Interrupted as error:
-                mended = mended or hub.size > 0
                 failures = 1 if hub.size > before else failures + 1
                 if failures >= _MOST_FAILURES:
                     raise DownloadError(f"{error}{hub.kept()}") from error
@@ -279,12 +270,10 @@ def _from_hub(source: Source, card: FileCard, on_progress: Progress) -> Pulled:
             if not wanted or actual == wanted:
                 return Pulled(part, actual, Checked.HUB if wanted else Checked.NOTHING)
             part.unlink()
-            if restarted or not mended:
-                raise DownloadError(
-                    f"The file from {source.repo} on {endpoint.base.host} has the wrong checksum: SHA-256 "
-                    f"{actual}, expected {wanted}. It was deleted."
-                )
-            restarted = True  # a part was of another version
+            raise DownloadError(
+                f"The file from {source.repo} on {endpoint.base.host} has the wrong checksum: SHA-256 "
+                f"{actual}, expected {wanted}. It was deleted; the next pull begins anew."
+            )
 
 
 def _room(folder: Path, wanted: int, name: str) -> None:
