@@ -62,7 +62,8 @@ def state_dir() -> Path:
     try:
         folder, named = _wanted()
     except RuntimeError as error:
-        raise SettingsError(f"The state folder is not known: {error} {_ANOTHER}") from error
+        reason = str(error).rstrip(".")
+        raise SettingsError(f"The state folder is not known: {reason}. {_ANOTHER}") from error
     shared = os.name == "posix" and (named or folder.is_symlink())
     try:
         if shared and folder.is_dir():

@@ -95,7 +95,13 @@ class Scene:
             settings=SimpleNamespace(auto_refit=True),
         )
         fakes: Any = SimpleNamespace(
-            language="python", purpose=purpose, promise=1, purposes=purposes, store=None, reload=lambda: None
+            loaded=1,
+            language="python",
+            purpose=purpose,
+            promise=1,
+            purposes=purposes,
+            store=None,
+            reload=lambda: None,
         )
         recorder: Any = self.recorder
         self.learning = Learning(

@@ -108,6 +108,6 @@ def test_without_a_home_folder_a_state_folder_has_to_be_named(monkeypatch: pytes
     for name in ("LSP_CALIB_HOME", "HOME", "XDG_DATA_HOME", "LOGNAME", "USER", "LNAME", "USERNAME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(pwd, "getpwuid", nobody)
-    with pytest.raises(SettingsError, match="no home folder"):
+    with pytest.raises(SettingsError, match="state folder is not known"):
         home.state_dir()
     assert scrubbed({"file": "/srv/model.gguf"}) == {"file": "/srv/model.gguf"}
