@@ -344,6 +344,18 @@ rust: fn f() {⏎    let a = A {⏎        x: 1,⏎        «»⏎        y: 2,�
 rust: fn f(x: i32) -> i32 {⏎    let a = 1;⏎    «»⏎    a⏎}
 + let b = ¦ if a && ¦ if a ¦ let b = (
 - let b = 1 ¦ g(a) ¦ let = ( ¦ a b { ¦ z: B {
+python: names = {⏎    'a': 1,⏎    «»⏎    'b': 2,⏎}
++ 'c': { ¦ 'c': [ ¦ 'c': total( ¦ **total( ¦ 'c': {'d': [ ¦ 'c': lambda x: ( ¦ total('a'): {
+- 'c' { ¦ names = { ¦ def begin( ¦ if start: ¦ 'c': = ( ¦ return [ ¦ 'c': 1 ¦ 'c': (1 ¦ }
+python: names = [⏎    1,⏎    «»⏎    2,⏎]
++ { ¦ [ ¦ total( ¦ total(1, ¦ *( ¦ {'a': 1, ¦ total(1, {
+- 'c': { ¦ names = [ ¦ return ( ¦ 2 3 ( ¦ class Shop: ¦ total(]) ¦ ]
+python: total(⏎    1,⏎    «»⏎    start=2,⏎)
++ [ ¦ total( ¦ ( ¦ lambda x: total( ¦ *[
+- names=1 start=[ ¦ def begin( ¦ names: ¦ return (
+python: def begin(⏎    start,⏎    «»⏎    end=1,⏎):⏎    pass
++ items=( ¦ items=[ ¦ *,
+- items ¦ return ( ¦ items: = [
 # A string or a comment goes on below.
 python: def f(x):⏎    a = 1⏎    «»⏎    return a⏎⏎⏎def g():⏎    """One."""⏎    return {1: 2}
 + """Compute a. ¦ """ ¦ b = """ ¦ b = f("""SELECT ¦ b = f(a, ʼʼʼ ¦ return f"""{a} ¦ b = [r"""

@@ -141,42 +141,6 @@ def test_a_new_line_that_opens_something_and_is_wrong(new: str) -> None:
     assert of(inserted("    result = start", f"    «{new}»"))["broken"] == 1.0
 
 
-ELEMENTS = [
-    (
-        ("names = {", "    'a': 1,", "    'b': 2,", "}"),
-        ["'c': {", "'c': [", "'c': total(", "**total(", "'c': {'d': [", "'c': lambda x: (", "total('a'): {"],
-        ["'c' {", "names = {", "def begin(", "if start:", "'c': = (", "return [", "'c': 1", "'c': (1", "}"],
-    ),
-    (
-        ("names = [", "    1,", "    2,", "]"),
-        ["{", "[", "total(", "total(1,", "*(", "{'a': 1,", "total(1, {"],
-        ["'c': {", "names = [", "return (", "2 3 (", "class Shop:", "total(])", "]"],
-    ),
-    (
-        ("total(", "    1,", "    start=2,", ")"),
-        ["[", "total(", "(", "lambda x: total(", "*["],
-        ["names=1 start=[", "def begin(", "names:", "return ("],
-    ),
-    (
-        ("def begin(", "    start,", "    end=1,", "):", "    pass"),
-        ["items=(", "items=[", "*,"],
-        ["items", "return (", "items: = ["],
-    ),
-]
-"""What goes on over several lines, and elements that could be begun below the second one."""
-
-
-@pytest.mark.parametrize(("around", "good", "bad"), ELEMENTS)
-def test_a_new_element_that_leaves_a_bracket_open(
-    around: tuple[str, ...], good: list[str], bad: list[str]
-) -> None:
-    def broken(new: str) -> float:
-        return of([*around[:2], f"    «{new}»", *around[2:]])["broken"]
-
-    assert [new for new in good if broken(new)] == []
-    assert [new for new in bad if not broken(new)] == []
-
-
 @pytest.mark.parametrize(
     ("new", "broken"),
     [
