@@ -19,7 +19,6 @@ from lsp_calib.inference.models.encoders import (
     verify_encoder,
 )
 from lsp_calib.inference.models.inventory import Entry, remove
-from lsp_calib.inference.process.starting import convert
 
 Outcome = tuple[dict[str, Any], list[str]]
 """The result of a command: for `--json`, and as sentences for people."""
@@ -73,7 +72,6 @@ def pull_model(name: str, say: Say, *, quiet: bool) -> Outcome:
         say(card.notice)
     with download_progress(card.title, quiet=quiet) as progress:
         pulled = download.pull(card, progress)
-    convert(pulled.path)
     sentences = [f"{card.name} is at {pulled.path}, {pulled.checked.words()}."]
     if not card.sha256:
         sentences.append(f"SHA-256 {pulled.sha256}; from now on these bytes are the ones expected.")

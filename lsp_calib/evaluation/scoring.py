@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from lsp_calib.inference.local.llama import LlamaModel
     from lsp_calib.inference.local.run import Normaliser
 
+# Tokens evaluated at once.
+_STEP = 64
+
 Row = NDArray[np.float32]
 
 
@@ -186,8 +189,8 @@ class Reader:
             start = len(before) - 1 + done
             # A last one is evaluated once more together with the one before it: no token is evaluated alone.
             again = int(len(tokens) - start == 1 and start > 0)
-            decoder.evaluate(sequence, tokens[: start - again], 0, None)
-            chunk = decoder.chunk(tokens[start - again :], decoder.steady)
+            decoder.evaluate(sequence, tokens[: start - again], 0, urgent=True)
+            chunk = decoder.chunk(tokens[start - again :], _STEP)
             decoder.decode(sequence, chunk, len(chunk))
             for row in range(again, len(chunk)):
                 yield ids[done], decoder.logits(row)

@@ -59,15 +59,14 @@ class Hardware:
     build: names the compiled library; another compilation has another name. amx: the library has code for
     AMX, and the processor has AMX. gpu: the library has found a GPU it can use. exact: on the processor a
         probability is a function of the text, to the last bit.
-    convert: the file with a model's weights in 8 bits, made if there is none; raises OSError or
-        ModelFileError if it cannot be made. None where the library cannot.
+    converts: the library can convert a model's weights to 8 bits.
     """
 
     build: str
     amx: bool = False
     gpu: bool = False
     exact: bool = False
-    convert: Callable[[Path], Path] | None = None
+    converts: bool = False
 
 
 @attrs.frozen

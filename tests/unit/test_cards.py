@@ -232,25 +232,6 @@ def test_what_a_model_needs_is_its_weights_its_caches_and_something_over() -> No
     assert demands.available() > 0
 
 
-@pytest.mark.parametrize(
-    ("limit", "used", "idle", "found"),
-    [
-        ("max", "5", "1", None),
-        ("1000", "900", "600", 700),
-        ("1000", "5", "600", 1000),
-        ("lots", "5", "1", None),
-    ],
-)
-def test_a_container_has_what_its_control_group_allows(
-    tmp_path: Path, limit: str, used: str, idle: str, found: int | None
-) -> None:
-    assert demands._container(tmp_path) is None, "no control group"
-    (tmp_path / "memory.max").write_text(f"{limit}\n")
-    (tmp_path / "memory.current").write_text(f"{used}\n")
-    (tmp_path / "memory.stat").write_text(f"anon 7\ninactive_file {idle}\nactive_file 9\n")
-    assert demands._container(tmp_path) == found
-
-
 def test_the_median_of_20_answers_is_remembered_and_none_that_was_timed_under_load() -> None:
     card, quiet = load_cards()[LARGE], [False]
     answers = demands.Answers(card, lambda: quiet[0])

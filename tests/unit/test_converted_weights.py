@@ -14,7 +14,6 @@ from lsp_calib.inference.local.native import native_log
 from lsp_calib.inference.models import converted, gguf
 from lsp_calib.inference.models.cards import ModelCard
 from lsp_calib.inference.models.inventory import inventory, remove
-from lsp_calib.inference.process.starting import convert
 
 pytestmark = pytest.mark.model
 
@@ -30,20 +29,15 @@ def installed(home: Path, model_path: Path, model_card: ModelCard) -> Path:
     return model_card.path
 
 
-def test_they_are_made_once_and_owned(installed: Path) -> None:
+def test_they_are_made_once_and_owned_and_go_with_the_model(installed: Path) -> None:
     assert converted.slow(installed)
-    convert(installed)
-    target = converted.place(installed)
+    target = llama.convert_to_8_bits(installed)
+    assert target == converted.place(installed)
     assert gguf.read_metadata(target).quantisation == "Q8_0"
     assert os.name == "nt" or target.stat().st_mode & 0o077 == 0
     before = target.stat().st_mtime_ns
-    convert(installed)
-    assert target.stat().st_mtime_ns == before
+    assert llama.convert_to_8_bits(installed).stat().st_mtime_ns == before
     assert [entry.card.name for entry in inventory() if entry.installed] == ["smollm2-135m"]
-
-
-def test_a_model_that_is_removed_takes_them_along(installed: Path) -> None:
-    convert(installed)
     remove("smollm2-135m")
     assert [path.name for path in installed.parent.iterdir() if path.name.endswith(".eight-bit")] == []
 
@@ -54,8 +48,6 @@ def test_a_file_elsewhere_is_left_alone(model_path: Path, tmp_path: Path, home: 
     own = tmp_path / "model.gguf"
     own.symlink_to(model_path)
     assert not converted.slow(own)
-    convert(own)
-    assert not converted.place(own).exists()
 
 
 def test_what_cannot_be_converted_leaves_nothing(installed: Path) -> None:

@@ -1,5 +1,6 @@
 """An answer from its tokens' bytes: what was typed is left out, and no character is torn apart."""
 
+import functools
 from types import SimpleNamespace
 from typing import Any
 
@@ -189,7 +190,9 @@ class TestShortening:
 
 def test_a_control_token_ends_the_text() -> None:
     """It has no text: what follows would be joined to what came before it, and its improbability lost."""
-    run: Any = SimpleNamespace(_chosen=0, _counters=Counters(), _tokens=[], _pieces=[b"print(x)", b"", b"42"])
+    pieces = [b"print(x)", b"", b"42"]
+    run: Any = SimpleNamespace(_chosen=0, _counters=Counters(), _taken=[], _tokens=[], _pieces=pieces)
+    run._add = functools.partial(GenerationRun._add, run)
     run._builder = GenerationBuilder("", one_line=True)
     for token, logprob in ((0, -0.1), (1, -4.0)):
         GenerationRun._take(run, Token(token, logprob, 0.0, ""))

@@ -23,7 +23,7 @@ from llama_scene import (
     step_seconds,
 )
 
-from lsp_calib.errors import EngineError, ModelFileError
+from lsp_calib.errors import EngineError
 from lsp_calib.inference.backend import Acceleration, Interrupted, LoadOptions
 from lsp_calib.inference.engine import Observe, Priority, Sampling
 from lsp_calib.values import Stop
@@ -210,24 +210,22 @@ class TestReproducing:
     TABLE = 'NAMES = {\n    "\\frakA": 1,\n    "\\frakB": 2,\n    "\\frakC": 3,\n   '
 
     @pytest.mark.parametrize("typed", [' "\\f', ' "\\fr', ' "\\fra', ' "\\frak'])
-    @pytest.mark.parametrize("reuse", [True, False])
     def test_what_it_would_have_written_anyway_is_completed_as_if_nothing_were_typed(
-        self, model: llama.LlamaModel, typed: str, reuse: bool
+        self, model: llama.LlamaModel, typed: str
     ) -> None:
         """It writes f, rak: two tokens that the rule of whole words does not allow before `fra`."""
-        clean = generate(model, request(self.TABLE, reuse=reuse))
-        healed = generate(model, request(self.TABLE, forced=typed, reuse=reuse))
+        clean = generate(model, request(self.TABLE))
+        healed = generate(model, request(self.TABLE, forced=typed))
         assert clean.text == typed + healed.text
         assert healed.tokens[-4:] == clean.tokens[-4:]
         ids = (*healed.healing, *(token.id for token in healed.tokens))
         assert ids == tuple(token.id for token in clean.tokens)
 
-    @pytest.mark.parametrize("reuse", [True, False])
     def test_after_tokens_that_were_taken_back_the_numbers_are_those_from_scratch(
-        self, model: llama.LlamaModel, reference: Reference, reuse: bool
+        self, model: llama.LlamaModel, reference: Reference
     ) -> None:
         """It writes f here, but then rak; so `fro` is reproduced by a whole word."""
-        healed = generate(model, request(self.TABLE, forced=' "\\fro', reuse=reuse))
+        healed = generate(model, request(self.TABLE, forced=' "\\fro'))
         pieces = [piece(reference, token) for token in healed.healing]
         assert pieces == [b' "\\']
         assert piece(reference, healed.tokens[0].id).startswith(b"fro")
@@ -237,24 +235,6 @@ class TestReproducing:
         splits = one_by_one(len(given) - 1, len(ids) + 1)
         expected = reference.log_probabilities([*given, *ids], len(given), splits=splits)
         assert [token.logprob for token in healed.tokens] == pytest.approx(expected, abs=EXACT)
-
-    @pytest.mark.parametrize("typed", [' "\\fra', ' "\\fro'])
-    @pytest.mark.parametrize("reuse", [True, False])
-    def test_interrupted_at_many_moments_it_ends_the_same(
-        self, model: llama.LlamaModel, typed: str, reuse: bool
-    ) -> None:
-        wanted = request(self.TABLE, forced=typed, reuse=reuse)
-        expected = generate(model, wanted)
-        longest = 4 * step_seconds(model)
-        interrupted = 0
-        for seed in range(4):
-            run = model.begin(wanted)
-            with interruptions(model, Random(seed), longest):
-                generation, times = persist(model, run)
-            interrupted += times
-            assert generation is not None
-            assert generation.tokens == expected.tokens, "to the last bit"
-        assert interrupted
 
 
 class TestInterruptions:
@@ -447,21 +427,6 @@ class TestLoading:
         finally:
             loaded.close()
         assert model.threads == 1
-
-    def test_progress_is_told(self, model_path: Path) -> None:
-        told: list[float] = []
-        llama.LlamaModel(LoadOptions(model_path, 256, threads=1, on_progress=told.append)).close()
-        assert told == sorted(told)
-        assert told[-1] == 1.0
-
-    @pytest.mark.parametrize("content", [b"", b"GGUF" + bytes(60), b"PK\x03\x04" * 20])
-    def test_a_file_that_is_no_model_is_named_with_the_words_of_llama_cpp(
-        self, tmp_path: Path, content: bytes
-    ) -> None:
-        path = tmp_path / "odd.gguf"
-        path.write_bytes(content)
-        with pytest.raises(ModelFileError, match=r"odd\.gguf cannot be loaded\. llama\.cpp says: .{10}"):
-            llama.LlamaModel(LoadOptions(path, 256, threads=1))
 
 
 class TestAhead:

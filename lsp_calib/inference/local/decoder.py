@@ -24,10 +24,8 @@ from lsp_calib.inference.processor import default_threads
 _ABORTED = 2  # llama_decode's answer when the abort callback stopped it
 
 
-# Tokens evaluated at once: where the results must be reproducible, and at most. Larger steps gain nothing on
-# a CPU; a GPU wants them large.
-_CPU_STEADY, _CPU_LARGEST = 64, 128
-_GPU = 512
+# Tokens evaluated at once, at most. Larger steps gain nothing on a CPU; a GPU wants them large.
+_ON_CPU, _ON_GPU = 128, 512
 
 
 class Decoder:
@@ -42,7 +40,7 @@ class Decoder:
         self.abort = AbortFlag()
         self._can_drop_part = False
         self.counters = Counters()
-        self.steady, self._largest = (_GPU, _GPU) if on_gpu else (_CPU_STEADY, _CPU_LARGEST)
+        self._largest = _ON_GPU if on_gpu else _ON_CPU
         self._steps = StepSizer(self._largest)
         self.positions = min(context, weights.trained_context) if weights.trained_context > 0 else context
         self.threads = threads or default_threads()
@@ -116,20 +114,16 @@ class Decoder:
         return len(sequence.tokens)
 
     def evaluate(
-        self, sequence: CachedSequence, tokens: Sequence[int], outputs: int, priority: Priority | None
+        self, sequence: CachedSequence, tokens: Sequence[int], outputs: int, *, urgent: bool
     ) -> None:
         """Evaluate `tokens` in `sequence`, none alone, reusing those it already holds.
 
         outputs: 1 if the logits after the last are wanted, which is then evaluated in any case, else 0.
-        priority: decides the size of the steps. None: steps of a fixed size.
+        urgent: a user waits for it.
         """
         at = self.reuse(sequence, tokens, len(tokens), len(tokens) - outputs)
         while at < len(tokens):
-            size = self.steady
-            if priority is not None:
-                urgent = priority is not Priority.IDLE  # a user waits for it
-                size = self._steps.size(time.perf_counter(), urgent=urgent)
-            chunk = self.chunk(tokens[at:], size)
+            chunk = self.chunk(tokens[at:], self._steps.size(time.perf_counter(), urgent=urgent))
             at += len(chunk)
             self.decode(sequence, chunk, outputs if at == len(tokens) else 0)
             self.counters.prompt_tokens += len(chunk)
@@ -147,7 +141,7 @@ class Decoder:
         *,
         state: bool = False,
     ) -> None:
-        """Evaluate `tokens` (at most one step) after those in `sequence`.
+        """Evaluate `tokens` (at most a step) after those in `sequence`.
 
         outputs: the number of last tokens whose logits are wanted.
         state: keep the last state as well. llama.cpp then computes the logits after all tokens: for one token

@@ -137,7 +137,7 @@ class LlamaModel:
             amx=b"AMX_INT8 = 1" in features and processor.has_amx(),
             gpu=bool(llama_cpp.llama_supports_gpu_offload()),
             exact=True,
-            convert=convert_to_8_bits,
+            converts=True,
         )
 
     @property

@@ -232,8 +232,7 @@ class AheadRun:
         decoder = self._evaluator.decoder
         sequence = decoder.sequence_ahead(self._tokens)
         if sequence is not None:
-            sequence.owner = self
-            decoder.evaluate(sequence, self._tokens, 0, Priority.IDLE)
+            decoder.evaluate(sequence, self._tokens, 0, urgent=False)
         return Generation("", (), Stop.LENGTH, Timing(prompt_tokens=len(self._tokens)))
 
 
@@ -252,10 +251,9 @@ class LocalGenerationRun(GenerationRun):
     def _generate(self) -> None:
         decoder = self._evaluator.decoder
         sequence = decoder.sequence(self._request.priority, self._tokens, self._request.document)
-        if not (self._request.reuse or sequence.owner is self or self._continues(sequence.owner)):
-            decoder.reuse(sequence, [], 0, 0)
-        sequence.owner = self
         if self._reused is None:
+            if not (self._request.reuse or self._request.given):  # given tokens go on from an answer
+                decoder.reuse(sequence, [], 0, 0)
             self._reused = decoder.reuse(sequence, self._tokens, self._prompt, len(self._tokens) - 1)
         self._evaluate(sequence)
         self._clock()
@@ -266,20 +264,6 @@ class LocalGenerationRun(GenerationRun):
             else:  # some tokens were taken back
                 self._evaluate(sequence)
             self._choose()
-
-    def _continues(self, other: object) -> bool:
-        """Whether the sequence that `other` left holds what this run would evaluate itself, to the last bit.
-
-        That is so if both evaluate the same prompt afresh. A sequence has no logits, and on a GPU a prompt's
-        end that is evaluated again has other last bits: so there have to be given tokens after it.
-        """
-        return (
-            self._reused is None
-            and bool(self._request.given)
-            and isinstance(other, LocalGenerationRun)
-            and not other._request.reuse
-            and other._tokens[: other._prompt] == self._tokens[: self._prompt]
-        )
 
     def _finish(self) -> Generation:
         generation = super()._finish()
@@ -293,15 +277,12 @@ class LocalGenerationRun(GenerationRun):
         So a probability does not depend on whether the run was interrupted, nor on what is cached.
         """
         self._state = None
-        decoder, prompt, priority = (
-            self._evaluator.decoder,
-            self._tokens[: self._prompt],
-            self._request.priority,
-        )
+        decoder, prompt = self._evaluator.decoder, self._tokens[: self._prompt]
         decoder.reuse(sequence, self._tokens, self._prompt, len(self._tokens) - 1)
         if len(sequence.tokens) < self._prompt:
             outputs = int(not self._generated)
-            decoder.evaluate(sequence, prompt, outputs, priority if self._request.reuse else None)
+            urgent = self._request.priority is not Priority.IDLE
+            decoder.evaluate(sequence, prompt, outputs, urgent=urgent)
         for token in self._tokens[len(sequence.tokens) :]:
             self._decode(sequence, token)
 

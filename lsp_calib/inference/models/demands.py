@@ -45,13 +45,10 @@ def count_sequences(bytes_each: int) -> int:
 
 
 def available() -> int | None:
-    """Bytes that programs could still use, within a container's limit; None where that is unknown, as
-    anywhere but on Linux."""
+    """Bytes that programs could still use; None where that is unknown, as anywhere but on Linux."""
     with contextlib.suppress(OSError, ValueError, IndexError, StopIteration):
         lines = Path("/proc/meminfo").read_text("ascii").splitlines()
-        free = int(next(line for line in lines if line.startswith("MemAvailable:")).split()[1]) << 10
-        left = _container()
-        return free if left is None else max(min(free, left), 0)
+        return int(next(line for line in lines if line.startswith("MemAvailable:")).split()[1]) << 10
     return None
 
 
@@ -59,21 +56,6 @@ def fits(needs: int) -> bool | None:
     """Whether so many bytes are free beside the programs that run at present; None where that is unknown."""
     free = available()
     return None if free is None else needs <= free
-
-
-def _container(folder: Path = Path("/sys/fs/cgroup")) -> int | None:
-    """Bytes that a control group leaves; None without a limit.
-
-    Pages of files that are not in use are not counted: the system drops them when memory is wanted.
-    """
-    try:
-        limit = (folder / "memory.max").read_text("ascii").strip()
-        used = int((folder / "memory.current").read_text("ascii"))
-        statistics = (folder / "memory.stat").read_text("ascii").splitlines()
-        idle = sum(int(line.split()[1]) for line in statistics if line.startswith("inactive_file "))
-        return None if limit == "max" else int(limit) - max(used - idle, 0)
-    except (OSError, ValueError, IndexError):
-        return None
 
 
 _MEMORY = ".speed.json"

@@ -157,8 +157,7 @@ class PrebuiltGenerationRun(GenerationRun):
             single = len(allowed) == 1 and self._fork is None
             if single and len(pieces[allowed[0]]) <= len(builder.remaining):
                 # Do not ask: there is no choice, and the token is not part of the answer.
-                self._tokens.append(allowed[0])
-                builder.add(Token(allowed[0], 0.0, 0.0, ""), pieces[allowed[0]])
+                self._add(Token(allowed[0], 0.0, 0.0, ""))
                 return
         question = Question(
             top=_TYPED_TOP if allowed else _TOP,

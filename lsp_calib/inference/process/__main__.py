@@ -64,11 +64,7 @@ def main(find: Find = acceleration.find_library) -> None:
     parser.add_argument("--careful", action="store_true")
     parser.add_argument("--avoid", action="append", default=[])
     parser.add_argument("--trial", default="")
-    parser.add_argument("--convert", action="store_true")
     arguments = parser.parse_args()
-    if arguments.convert:
-        _convert(arguments.model, find())
-        os._exit(0)
     if arguments.trial:
         faulthandler.enable()
         acceleration.run_trial(find(), LoadOptions(arguments.model, arguments.context), arguments.trial)
@@ -269,8 +265,7 @@ async def _serve(
             if backend is not None:
                 broker.worker.serve(backend)
         except Exception:  # noqa: BLE001 - whatever it was
-            with contextlib.suppress(OSError):  # the log's disk is full
-                traceback.print_exc()
+            traceback.print_exc()
             # Without this thread no request is answered. The clients notice, and start another process.
             protocol.clear(place)
             _end(1)
@@ -321,14 +316,6 @@ def _load(
     loaded = protocol.Loaded(sha256, backend.name, notes, choice.acceleration.name, choice.was_tried)
     broker.tell("ready", **msgspec.to_builtins(loaded))
     return backend
-
-
-def _convert(path: Path, factory: Factory) -> None:
-    """Convert a model's weights, if that is what would be used."""
-    hardware = factory.hardware()
-    question = acceleration.Question(hardware, None, converted.slow(path))
-    if hardware.convert is not None and any(one.eight_bit for one in question.candidates):
-        hardware.convert(path)
 
 
 def _trim_log() -> None:

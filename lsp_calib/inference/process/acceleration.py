@@ -132,7 +132,7 @@ class Question:
         hardware, layers = self.hardware, self.gpu_layers
         if layers is None and hardware.gpu:
             layers = ALL_LAYERS
-        converts = self.slow_weights and hardware.convert is not None and not hardware.amx
+        converts = self.slow_weights and hardware.converts and not hardware.amx
         return (
             *([Acceleration(gpu_layers=layers)] if layers else []),
             *([Acceleration(eight_bit=True)] if converts else []),

@@ -398,13 +398,13 @@ class ModelProcess:
 
     def _unable(self, problem: str) -> EngineError:
         """No process can run at the moment, as on a full disk."""
+        logger.error("%s", problem)
         error = EngineError(problem)
         self._fail(error, _UNABLE)
         return error
 
     def _fail(self, error: LspCalibError, seconds: float, state: EngineState | None = None) -> None:
         """Report a failure. seconds: until a request tries again."""
-        logger.error("%s", error)
         self._failure = error, time.monotonic() + seconds
         no_model = isinstance(error, ModelError) and not isinstance(error, ModelFileError)
         self._on_state(state or (EngineState.NO_MODEL if no_model else EngineState.ERROR), str(error), None)

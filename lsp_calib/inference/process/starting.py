@@ -22,10 +22,9 @@ from pathlib import Path
 import attrs
 
 from lsp_calib import home
-from lsp_calib.errors import LspCalibError, ModelFileError, install_command
+from lsp_calib.errors import LspCalibError, install_command
 from lsp_calib.files import open_file, why
 from lsp_calib.inference.backend import EIGHT_BIT
-from lsp_calib.inference.models import converted
 from lsp_calib.inference.models.cards import ModelCard
 from lsp_calib.inference.process import protocol
 
@@ -41,8 +40,6 @@ _CRASHES = frozenset(
     for name in ("SIGILL", "SIGSEGV", "SIGBUS", "SIGABRT", "SIGFPE")
     if hasattr(signal, name)
 ) | {0xC0000005, 0xC000001D, 0xC0000409}  # the same on Windows
-# Seconds for the conversion of a model. One that is small enough takes two.
-_PATIENCE = 120.0
 
 
 @attrs.frozen
@@ -197,22 +194,3 @@ class RestartPolicy:
         safer = " in a safer way" if self.safety.careful else ""
         next_ = f"It is started again{safer}." if self.at_once else "The next request starts it again."
         return f"The model process ended unexpectedly{ended}. {next_}"
-
-
-def convert(path: Path) -> None:
-    """Convert the weights of an installed model if they are slow here.
-
-    Never fails: at worst the model process does it when it loads the model.
-    """
-    with contextlib.suppress(ModelFileError, OSError, subprocess.TimeoutExpired):
-        if converted.slow(path):
-            subprocess.run(
-                [sys.executable, *PROGRAM, f"--model={path.absolute()}", "--convert"],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                env=_environment(),
-                cwd=home.state_dir(),
-                timeout=_PATIENCE,
-                check=False,
-            )
