@@ -141,7 +141,7 @@ def sound(files: Iterator[Path], wanted: int) -> list[Path]:
     return list(itertools.islice((path for path in files if not fault(path)), wanted))
 
 
-REQUEST = Request(Prompt(((Segment.TEXT, "def add(a, b):\n    return"),), "", "test"), 4, deadline=PATIENCE)
+REQUEST = Request(Prompt(((Segment.TEXT, "def add(a, b):\n    return"),), "", "test"), 4)
 
 
 async def asked(engine: ModelProcess) -> str:

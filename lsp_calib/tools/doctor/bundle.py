@@ -76,7 +76,11 @@ def scrubbed(value: Any, folder: Path | None = None) -> Any:
 
     folder: the home folder; None for that of the current user.
     """
-    folder = Path.home() if folder is None else folder
+    if folder is None:
+        try:
+            folder = Path.home()
+        except RuntimeError:  # a user without one is not named either
+            return value
     if isinstance(value, dict):
         return {key: scrubbed(one, folder) for key, one in value.items()}
     if isinstance(value, list | tuple):
