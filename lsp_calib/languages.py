@@ -102,20 +102,9 @@ _LINE_COMMENTS = {
     ),
     **dict.fromkeys(
         (
-            *(
-                "c",
-                "cpp",
-                "csharp",
-                "go",
-                "java",
-                "javascript",
-                "php",
-                "rust",
-                "typescript",
-                "kotlin",
-                "scala",
-            ),
-            *("swift", "dart", "zig", "groovy", "objective-c", "objective-cpp", "fsharp", "jsonc", "json5"),
+            *("c", "cpp", "csharp", "go", "java", "javascript", "php", "rust", "typescript", "kotlin"),
+            *("scala", "swift", "dart", "zig", "groovy", "objective-c", "objective-cpp", "fsharp"),
+            *("jsonc", "json5"),
             *("scss", "less", "proto", "proto3", "solidity", "glsl", "hlsl", "wgsl", "cuda", "cuda-cpp", "v"),
             *("verilog", "systemverilog", "d", "odin", "gleam", "haxe"),
         ),

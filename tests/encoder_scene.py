@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from lsp_calib.errors import SettingsError
-from lsp_calib.inference.models.encoders import DEFAULT, load_encoders
+from lsp_calib.inference.models.cards import DEFAULT_ENCODER, load_encoders
 
-CARD = load_encoders()[DEFAULT]
+CARD = load_encoders()[DEFAULT_ENCODER]
 
 
 def _files() -> list[Path]:

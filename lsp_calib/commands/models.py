@@ -11,11 +11,14 @@ from lsp_calib.commands.engine import Say
 from lsp_calib.commands.printing import download_progress
 from lsp_calib.errors import NoModelError, SettingsError, install_command
 from lsp_calib.inference.models import download, sidecar
-from lsp_calib.inference.models.cards import ModelCard, choose, load_cards, locate
-from lsp_calib.inference.models.encoders import (
-    DEFAULT,
+from lsp_calib.inference.models.cards import (
+    DEFAULT_ENCODER,
     EncoderCard,
+    ModelCard,
+    choose,
+    load_cards,
     load_encoders,
+    locate,
     verify_encoder,
 )
 from lsp_calib.inference.models.inventory import Entry, remove
@@ -82,14 +85,14 @@ def pull_model(name: str, say: Say, *, quiet: bool) -> Outcome:
 
 def _encoder_offer() -> list[str]:
     """How to get the encoder that rates summaries; nothing where it is installed."""
-    encoder = load_encoders()[DEFAULT]
+    encoder = load_encoders()[DEFAULT_ENCODER]
     missing = any(find_spec(name) is None for name in ("onnxruntime", "tokenizers"))
     if encoder.installed and not missing:
         return []
     extra = f"{install_command('similarity')} && " if missing else ""
     return [
         f"Summaries are rated better with a small encoder ({encoder.size / 1e6:.0f} MB), which compares them "
-        f"with the code. To get it: {extra}lsp-calib models pull {DEFAULT}"
+        f"with the code. To get it: {extra}lsp-calib models pull {DEFAULT_ENCODER}"
     ]
 
 

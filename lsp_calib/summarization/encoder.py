@@ -11,7 +11,7 @@ import attrs
 import numpy as np
 
 from lsp_calib.errors import ModelFileError, NoModelError, SettingsError, install_command
-from lsp_calib.inference.models.encoders import EncoderCard, locate_encoder
+from lsp_calib.inference.models.cards import EncoderCard, locate_encoder
 from lsp_calib.summarization.features import TokenStates, plain_words
 
 if TYPE_CHECKING:

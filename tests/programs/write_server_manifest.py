@@ -12,9 +12,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from lsp_calib.inference.models.cards import load_cards
-from lsp_calib.inference.models.encoders import DEFAULT as ENCODER
-from lsp_calib.inference.models.encoders import load_encoders
+from lsp_calib.inference.models.cards import DEFAULT_ENCODER as ENCODER
+from lsp_calib.inference.models.cards import load_cards, load_encoders
 
 FOLDER = Path(__file__).parents[2] / "editor-configs" / "vscode" / "server"
 # What the extension offers at first, the recommended one before the small one.

@@ -23,10 +23,9 @@ from lsp_calib.cli import main
 from lsp_calib.evaluation.records import write_records
 from lsp_calib.feedback.personalisation import Refits
 from lsp_calib.inference.models import download, sidecar
-from lsp_calib.inference.models.cards import ModelCard, load_cards
+from lsp_calib.inference.models.cards import ModelCard, load_cards, load_encoders
 from lsp_calib.inference.models.demands import Speed, remember_speed
 from lsp_calib.inference.models.download import Checked, Pulled
-from lsp_calib.inference.models.encoders import load_encoders
 from lsp_calib.languages import language_of
 
 pytestmark = pytest.mark.usefixtures("home")

@@ -16,10 +16,16 @@ from test_download import Publish, bring_from, index_fixture, publish_fixture, s
 
 from lsp_calib.cli import main
 from lsp_calib.errors import DownloadError, ModelFileError, NoModelError, SettingsError
-from lsp_calib.inference.models import encoders, inventory
-from lsp_calib.inference.models.cards import Source, choose, load_cards
+from lsp_calib.inference.models import cards, inventory
+from lsp_calib.inference.models.cards import (
+    EncoderCard,
+    Source,
+    choose,
+    load_cards,
+    load_encoders,
+    locate_encoder,
+)
 from lsp_calib.inference.models.download import pull_encoder
-from lsp_calib.inference.models.encoders import EncoderCard, load_encoders, locate_encoder
 
 
 def invoke(*arguments: str) -> Result:
@@ -110,7 +116,7 @@ def made_up(home: Path, publish: Publish, monkeypatch: pytest.MonkeyPatch) -> En
             )
         )
     card = attrs.evolve(CARD, files=tuple(files))
-    for module in (encoders, inventory):
+    for module in (cards, inventory):
         monkeypatch.setattr(module, "load_encoders", lambda: {card.name: card})
     return card
 

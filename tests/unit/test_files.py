@@ -255,7 +255,7 @@ _ELSEWHERE = {
     *("server/admission.py", "tools/client.py"),
     *("inference/processor.py", "inference/models/demands.py", "evaluation/paper/published.py"),
     "inference/local/compiler.py",
-    *("inference/models/cards.py", "inference/models/encoders.py", "inference/process/starting.py"),
+    *("inference/models/cards.py", "inference/process/starting.py"),
     *("report/markup.py", "evaluation/datasets/folder.py"),
     *("evaluation/covering_tests.py", "evaluation/datasets/pinned.py", "evaluation/datasets/registries.py"),
 }

@@ -11,9 +11,8 @@ from click.testing import CliRunner, Result
 from lsp_calib.cli import main
 from lsp_calib.commands.models import recommended
 from lsp_calib.errors import SettingsError
-from lsp_calib.inference.models.cards import load_cards
+from lsp_calib.inference.models.cards import load_cards, load_encoders
 from lsp_calib.inference.models.demands import LATENCY_BUDGET, Speed
-from lsp_calib.inference.models.encoders import load_encoders
 from lsp_calib.inference.models.inventory import inventory
 
 pytestmark = pytest.mark.usefixtures("home")

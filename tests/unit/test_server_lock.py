@@ -11,8 +11,7 @@ import pytest
 from write_server_lock import BUILD, FOLDER, PLATFORMS, ROOT, download_size, groups, without_wheel
 from write_server_manifest import LOCKS, OFFERED, SIMILARITY, manifest
 
-from lsp_calib.inference.models.cards import load_cards
-from lsp_calib.inference.models.encoders import DEFAULT, load_encoders
+from lsp_calib.inference.models.cards import DEFAULT_ENCODER, load_cards, load_encoders
 
 PIN = re.compile(r"^([\w.-]+)==([\w.]+)", re.M)
 
@@ -83,7 +82,7 @@ def test_the_manifest_names_the_files_of_the_encoder(tmp_path: Path) -> None:
     before = manifest(wheel)
     (tmp_path / SIMILARITY).write_text("newer")
     after = manifest(wheel)
-    card = load_encoders()[DEFAULT]
+    card = load_encoders()[DEFAULT_ENCODER]
     assert [one["file"] for one in after["encoder"]["files"]] == [file.file for file in card.files]
     assert sum(one["bytes"] for one in after["encoder"]["files"]) == card.size
     assert before["encoder"]["locks"] != after["encoder"]["locks"]

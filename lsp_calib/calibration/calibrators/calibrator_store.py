@@ -166,12 +166,11 @@ class LineCurves:
     skipped: tuple[str, ...] = ()
 
 
-def _fitting(shelf: _Shelf[P], purpose: Purpose) -> P | None:
-    """What a shelf holds for the model and prompt of a purpose. Nothing is for a model whose file is not
-    known."""
+def _fitting(found: Sequence[P], purpose: Purpose) -> P | None:
+    """What is for the model and prompt of a purpose. Nothing is for a model whose file is not known."""
     wanted = purpose.model.sha256, purpose.prompt_version
-    found = (one for one in reversed(shelf.look().all) if (one.model.sha256, one.prompt_version) == wanted)
-    return next(found, None) if purpose.model.sha256 else None
+    fitting = (one for one in reversed(found) if (one.model.sha256, one.prompt_version) == wanted)
+    return next(fitting, None) if purpose.model.sha256 else None
 
 
 class CalibratorStore:
@@ -348,16 +347,19 @@ class CalibratorStore:
     def line_curves(self, purpose: Purpose) -> LineCurves:
         """What is known of the lines of a purpose. The user's own goes first; a curve of how far lines can be
         trusted that was moved counts as long as the shipped one is that from which it was."""
-        base, own = (_fitting(shelf, purpose) for shelf in self._prefixes)
+        prefixes = [shelf.look() for shelf in self._prefixes]
+        survivals = [shelf.look() for shelf in self._survival]
+        usages = self._usage.look()
+        base, own = (_fitting(seen.all, purpose) for seen in prefixes)
         counts = own is not None and (not own.base or (base is not None and own.base == base.id))
-        shipped_survival, own_survival = (_fitting(shelf, purpose) for shelf in self._survival)
-        shelves: tuple[_Shelf[Any], ...] = (*self._prefixes, *self._survival, self._usage)
+        shipped_survival, own_survival = (_fitting(seen.all, purpose) for seen in survivals)
+        every: tuple[_Seen[Any], ...] = (*prefixes, *survivals, usages)
         return LineCurves(
             prefix=own if counts else base,
             shipped_prefix=base,
             survival=own_survival or shipped_survival,
-            usage=_fitting(self._usage, purpose),
-            skipped=tuple(text for shelf in shelves for text in shelf.look().skipped),
+            usage=_fitting(usages.all, purpose),
+            skipped=tuple(text for seen in every for text in seen.skipped),
         )
 
     def stamp(self, purpose: Purpose) -> object:

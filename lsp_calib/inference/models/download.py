@@ -31,8 +31,7 @@ from lsp_calib import __version__
 from lsp_calib.errors import DownloadError, SettingsError
 from lsp_calib.files import open_file, why
 from lsp_calib.inference.models import inventory, sidecar
-from lsp_calib.inference.models.cards import FileCard, ModelCard, Source, as_pulled
-from lsp_calib.inference.models.encoders import EncoderCard
+from lsp_calib.inference.models.cards import EncoderCard, FileCard, ModelCard, Source, as_pulled
 
 Progress = Callable[[int, int, str], None]
 """Called with (done, all, what): bytes here so far, bytes of the model or 0, the name of the download."""

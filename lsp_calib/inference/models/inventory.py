@@ -16,9 +16,15 @@ import attrs
 from lsp_calib import home, lockfile
 from lsp_calib.errors import DownloadError, ModelFileError, SettingsError
 from lsp_calib.inference.models import converted, demands, sidecar
-from lsp_calib.inference.models.cards import ModelCard, card_for_file, load_cards, own_card
+from lsp_calib.inference.models.cards import (
+    EncoderCard,
+    ModelCard,
+    card_for_file,
+    load_cards,
+    load_encoders,
+    own_card,
+)
 from lsp_calib.inference.models.demands import Speed, known_speed
-from lsp_calib.inference.models.encoders import EncoderCard, load_encoders
 from lsp_calib.inference.models.gguf import Metadata, inspect
 
 # As `tempfile` makes them up: a longer ending belongs to a file with a longer name.

@@ -30,10 +30,9 @@ from lsp_calib.inference import processor
 from lsp_calib.inference.backend import Hardware
 from lsp_calib.inference.local import compiler
 from lsp_calib.inference.models import sidecar
-from lsp_calib.inference.models.cards import ModelCard, locate
+from lsp_calib.inference.models.cards import DEFAULT_ENCODER as ENCODER
+from lsp_calib.inference.models.cards import ModelCard, load_encoders, locate, verify_encoder
 from lsp_calib.inference.models.demands import slow_here
-from lsp_calib.inference.models.encoders import DEFAULT as ENCODER
-from lsp_calib.inference.models.encoders import load_encoders, verify_encoder
 from lsp_calib.inference.models.inventory import Entry, inventory
 from lsp_calib.inference.process import acceleration
 from lsp_calib.inference.process.acceleration import AccelerationChoice

@@ -31,8 +31,7 @@ from editor import (
 )  # fmt: skip
 from PIL import Image, ImageColor, ImageDraw, ImageFont
 
-from lsp_calib.inference.models.cards import load_cards
-from lsp_calib.inference.models.encoders import locate_encoder
+from lsp_calib.inference.models.cards import load_cards, locate_encoder
 
 SQUIGGLES = ".squiggly-hint, .squiggly-info"
 # Nothing in the window but the text and the status bar.
