@@ -53,17 +53,6 @@ async def test_one_stays_while_it_is_typed(connect: Connect) -> None:
     assert suggestions(await editor.items(0, 8, by_hand=True))[0]["rank"] == 1
 
 
-async def test_one_that_opens_documentation_has_no_number(connect: Connect) -> None:
-    """As a first suggestion that does; the code beside it keeps its number."""
-    opening = {**FIRST["ways"], "50": {"text": '"""', "tokens": ['""'], "logprobs": [0.0]}}
-    editor = await connect({"otherwise": {**FIRST, "ways": opening}}, text="def f():\n    \n")
-    found = suggestions(await editor.items(1, 4, by_hand=True))
-    assert [one["text"] for one in found] == ["run(x)", '"""', "run()"]
-    assert (found[1]["confidence"], found[1]["tier"], found[1]["doubt"]) == (None, "review", None)
-    assert found[1]["reason"].startswith("text in a comment or a documentation string: ")
-    assert all(found[at]["confidence"] is not None for at in (0, 2))
-
-
 async def test_one_that_leaves_broken_code_is_not_offered(connect: Connect) -> None:
     """The next way is tried in its place; the first answer is shown as it is."""
     ways = {**FIRST["ways"], "50": {"text": "stop(=)", "tokens": ["(=)"], "logprobs": [0.0]}}
@@ -73,19 +62,6 @@ async def test_one_that_leaves_broken_code_is_not_offered(connect: Connect) -> N
     broken = {**FIRST, "text": "run(=)", "tokens": ["run", "(=)", ""]}
     editor = await connect({"otherwise": broken}, text="task.")
     assert suggestions(await editor.items(0, 5, by_hand=True))[0]["text"] == "run(=)"
-
-
-async def test_the_confidences_of_a_place_add_up_to_one_at_most(connect: Connect) -> None:
-    """Raw probabilities 0.4, 0.2 and 0.05: of what the first leaves, a third and a twelfth."""
-    editor = await connect({"otherwise": FIRST}, text="task.")
-    first, *others = suggestions(await editor.items(0, 5, by_hand=True))
-    left = 1 - first["confidence"]
-    assert [one["confidence"] for one in others] == pytest.approx([left / 3, left / 12])
-    for one in others:
-        assert one["tier"] in ("review", "reject")
-        assert one["certified"] is False
-        assert "no labels of its own" in one["reason"]
-        assert one["measure"] == "share-of-the-rest-1"
 
 
 async def test_an_alternative_is_never_accept(connect: Connect) -> None:

@@ -203,7 +203,7 @@ async def test_an_engine_that_dies_costs_one_answer(connect: Connect) -> None:
     assert editor.messages == []
 
 
-@pytest.mark.parametrize("error", ["NoModelError", "ModelFileError", "SettingsError"])
+@pytest.mark.parametrize("error", ["NoModelError", "ModelFileError"])
 async def test_without_a_model_one_message_says_what_to_do(connect: Connect, error: str) -> None:
     """Requests are answered null, however many; the user is told once, with the command that helps."""
     message = "No model is installed. Run `lsp-calib models pull smollm2-135m` to get a small one (98 MB)."

@@ -72,21 +72,16 @@ async def test_exit_without_shutdown_is_an_error(connect: Connect) -> None:
     await until(lambda: not alive(child), "the end of the engine's process")
 
 
-@pytest.mark.parametrize("busy", [False, True], ids=["idle", "busy"])
-async def test_a_client_that_is_killed_takes_the_server_with_it(
-    connect: Connect, tmp_path: Path, busy: bool
-) -> None:
+async def test_a_client_that_is_killed_takes_the_server_with_it(connect: Connect, tmp_path: Path) -> None:
     """At the end of standard input the server ends, even while a request and the model are pending."""
     never = {"text": "x", "heldUntil": str(tmp_path / "never")}
-    editor, child = await working(connect, {"otherwise": never} if busy else None)
-    request = asyncio.ensure_future(editor.inline(1, 12)) if busy else None
-    if request is not None:
-        await editor.engine.until("asked")
+    editor, child = await working(connect, {"otherwise": never})
+    request = asyncio.ensure_future(editor.inline(1, 12))
+    await editor.engine.until("asked")
     editor.client.hang_up()
     await editor.client.gone()
-    if request is not None:
-        await asyncio.wait({request})
-        request.exception()
+    await asyncio.wait({request})
+    request.exception()
     await until(lambda: not alive(child), "the end of the engine's process")
     assert b"Traceback" not in editor.client.stderr
 

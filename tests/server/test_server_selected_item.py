@@ -110,18 +110,6 @@ async def test_an_engine_that_cannot_score_an_item_gives_nothing_beside_another_
     assert len(editor.engine.read("asked")) == 1
 
 
-async def test_hidden_it_is_not_asked_for_again(connect: Connect, tmp_path: Path) -> None:
-    install_curve(tmp_path / "home")
-    editor = await connect(
-        {"survival": True, "answers": {"os.pa": OTHER}}, options={"hideBelow": 0.5}, text="os.pa"
-    )
-    for _ in range(2):
-        assert await shown(editor, 5, item(3, 5, "path")) == []
-        assert (await editor.command("explain"))["reason"] == "hidden"
-    assert len(editor.engine.read("asked")) == 1
-    assert (await editor.suggestion(0, 5))["text"] == "rdir"
-
-
 async def test_accepted_in_the_menu_it_goes_on_from_memory_as_the_same_suggestion(connect: Connect) -> None:
     editor = await connect({"answers": {"os.pa": OTHER}}, text="os.pa")
     (before,) = suggestions(await editor.items(0, 5, selected=item(3, 5, "path")))
@@ -164,7 +152,7 @@ async def test_it_is_followed_to_its_label(connect: Connect) -> None:
     assert await editor.saved() == {suggestion["id"]: "kept"}
 
 
-@pytest.mark.parametrize("options", [{"comments": "hand"}, {"comments": "off"}, {"exclude": ["**/*.py"]}])
+@pytest.mark.parametrize("options", [{"comments": "hand"}, {"exclude": ["**/*.py"]}])
 async def test_where_nothing_is_to_come_by_itself_no_item_brings_it(
     connect: Connect, options: dict[str, Any]
 ) -> None:

@@ -53,24 +53,6 @@ async def test_the_part_that_can_be_trusted_is_on_the_wire(editor: Editor) -> No
     assert suggestion["reason"].endswith("; sure up to `(`")
 
 
-async def test_of_an_accepted_line_there_is_no_part(editor: Editor) -> None:
-    suggestion = await editor.suggestion(1, 4)
-    assert suggestion["tier"] == "accept"
-    assert suggestion["sure"] is None, "its tier says it"
-    assert "sure up to" not in suggestion["reason"]
-
-
-async def test_it_shrinks_as_it_is_typed(editor: Editor) -> None:
-    first = await editor.suggestion(0, 4)
-    editor.insert(0, 4, "alpha")
-    rest = await editor.suggestion(0, 9)
-    assert (rest["text"], rest["source"]) == ("(beta)", "memory")
-    assert rest["sure"]["end"] == 1
-    assert first["sure"]["confidence"] < rest["sure"]["confidence"] <= 1.0, "what is typed is known"
-    editor.insert(0, 9, "(")
-    assert (await editor.suggestion(0, 10))["sure"] is None
-
-
 async def test_a_mark_on_the_inserted_line_says_what_was_on_the_screen(editor: Editor) -> None:
     """Not how far the line could be trusted before its beginning was typed."""
     assert "sure up to `(`" in (await editor.suggestion(0, 4))["reason"]
