@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
@@ -104,9 +105,9 @@ class Gap:
     It is read as one that the wheel knows and that stands in the same places, so that an error in what is
     around it is still found. The text keeps its length: columns stay what they are.
 
-    since: the version of the language that brought it. mark: text that each line with it has. pattern: finds
-    it in a line; its groups are what the grammar does not see. instead: what stands in the place of the first
-    group, no longer than that.
+    since: the version of the language that brought it. mark: text that each line with it has: it is looked
+    for first. pattern: finds it in a line; its groups are what the grammar does not see. instead: what stands
+    in the place of the first group, no longer than that.
     """
 
     since: str
@@ -116,7 +117,7 @@ class Gap:
 
     def read(self, line: str) -> str:
         """A line as the grammar is to see it; it has as many bytes of UTF-8."""
-        return self.pattern.sub(self._without, line) if self.mark in line else line
+        return self.pattern.sub(self._without, line)
 
     def _without(self, found: re.Match[str]) -> str:
         text, end = "", found.start()
@@ -140,12 +141,6 @@ class Gaps:
 
     wheel: str = ""
     rows: tuple[Gap, ...] = ()
-
-    def read(self, line: str) -> str:
-        """A line as the grammar is to see it, see `Gap.read`."""
-        for row in self.rows:
-            line = row.read(line)
-        return line
 
 
 @attrs.frozen
@@ -210,6 +205,7 @@ def grammar_of(package: str, name: str = "language") -> Callable[[], Language]:
     """Loads a grammar when it is called: seldom are all of them needed. name: of the function of the package
     that gives it."""
 
+    @functools.cache
     def load() -> Language:
         from tree_sitter import Language
 

@@ -272,7 +272,10 @@ class SourceTree:
     def read(self, line: str) -> bytes:
         """A line as the grammar is to see it."""
         code = code_of(line)
-        return _encode(self.rules.gaps.read(code) if len(code) <= _LONGEST_CODE else code)
+        for row in self.rules.gaps.rows if len(code) <= _LONGEST_CODE else ():
+            if row.mark in code:
+                code = row.read(code)
+        return _encode(code)
 
     def lines(self, row: int | None = None) -> list[str]:
         """Those above line `row`, or all, as the grammar sees them."""

@@ -390,7 +390,8 @@ def _parse(text: str, flags: int) -> ast.Module | SyntaxError | None:
 def _read(line: str) -> str:
     """A line without what is newer than the running Python."""
     for row in _NEWER:
-        line = row.read(line)
+        if row.pattern.search(line):
+            line = row.read(line)
     return line
 
 
