@@ -109,49 +109,6 @@ class Moment:
         return sum(self.typed >= begin for begin in TYPED) - 1
 
 
-@attrs.define
-class Moments:
-    """The moments at which a suggestion was shown, up to the one at which it was accepted.
-
-    last: the latest. best: the one with the highest probability. stages: the first of each tier and of each
-    range of characters typed along. accepted: what was shown when it, or the first part of it, was inserted
-    at once; None: it was not. told: those that were to be kept already.
-    """
-
-    first: Moment
-    last: Moment = attrs.field(init=False)
-    best: Moment = attrs.field(init=False)
-    stages: list[Moment] = attrs.field(init=False)
-    accepted: Moment | None = attrs.field(default=None, init=False)
-    told: set[Moment] = attrs.field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self.last = self.best = self.first
-        self.stages, self.told = [self.first], {self.first}
-
-    def shown(self, moment: Moment) -> None:
-        """It is shown once more. Where a part of it stands, that says nothing of what was promised before."""
-        self.last = moment
-        if self.accepted is not None:
-            return
-        if (moment.confidence or 0.0) > (self.best.confidence or 0.0):
-            self.best = moment
-        tiers, ranges = {one.tier for one in self.stages}, {one.typed_range for one in self.stages}
-        if moment.tier not in tiers or moment.typed_range not in ranges:
-            self.stages.append(moment)
-
-    def accept(self, *, anew: bool = False) -> None:
-        """It is accepted now. anew: what was accepted before was taken back, and does not count."""
-        if anew or self.accepted is None:
-            self.accepted = self.last
-
-    def news(self) -> tuple[Moment, ...]:
-        """What is to be kept beside the first one, and was not told before."""
-        found = tuple(dict.fromkeys(one for one in (*self.stages, self.best) if one not in self.told))
-        self.told.update(found)
-        return found
-
-
 @attrs.frozen
 class Label:
     """The outcome of a suggestion.
@@ -192,8 +149,8 @@ class Event:
     accepted to what stands, over its length, in [0, 1] (survived); the reason, with the value 1 (withheld,
     cut).
     label: only on a provisional and on a settled event.
-    moments, accepted: on these and on an inserted event, the moments of the suggestion: see `Moments.news`
-    and `Moments.accepted`.
+    moments, accepted: on these and on an inserted event, the moments of the suggestion: see `news` and
+    `accepted` of `tracked.Moments`.
     Raises TypeError if `data` holds anything but numbers and truth values.
     """
 

@@ -119,7 +119,7 @@ _INDEXES = (
 _TABLES = (
     _SUGGESTIONS,
     *_INDEXES,
-    # Of suggestions that were shown again while they were typed along: see `events.Moments`.
+    # Of suggestions that were shown again while they were typed along: see `tracked.Moments`.
     """
     CREATE TABLE moments (
         number INTEGER PRIMARY KEY,

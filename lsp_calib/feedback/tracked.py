@@ -6,6 +6,7 @@ Nothing here reads a clock, a file or an editor: each call passes the time and w
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import attrs
@@ -25,7 +26,6 @@ from lsp_calib.feedback.events import (
     How,
     Label,
     Moment,
-    Moments,
 )
 from lsp_calib.feedback.lines import LineMap, LostLineError, share_changed
 from lsp_calib.lru import LRU
@@ -42,6 +42,49 @@ LEAST_PART = 3
 CLOSED_BY_EDITORS = frozenset({"()", "[]", "{}", "<>", '""', "''", "``"})
 
 Lines = tuple[str, ...]
+
+
+@attrs.define
+class Moments:
+    """The moments at which a suggestion was shown, up to the one at which it was accepted.
+
+    last: the latest. best: the one with the highest probability. stages: the first of each tier and of each
+    range of characters typed along. accepted: what was shown when it, or the first part of it, was inserted
+    at once; None: it was not. told: those that were to be kept already.
+    """
+
+    first: Moment
+    last: Moment = attrs.field(init=False)
+    best: Moment = attrs.field(init=False)
+    stages: list[Moment] = attrs.field(init=False)
+    accepted: Moment | None = attrs.field(default=None, init=False)
+    told: set[Moment] = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.last = self.best = self.first
+        self.stages, self.told = [self.first], {self.first}
+
+    def shown(self, moment: Moment) -> None:
+        """It is shown once more. Where a part of it stands, that says nothing of what was promised before."""
+        self.last = moment
+        if self.accepted is not None:
+            return
+        if (moment.confidence or 0.0) > (self.best.confidence or 0.0):
+            self.best = moment
+        tiers, ranges = {one.tier for one in self.stages}, {one.typed_range for one in self.stages}
+        if moment.tier not in tiers or moment.typed_range not in ranges:
+            self.stages.append(moment)
+
+    def accept(self, *, anew: bool = False) -> None:
+        """It is accepted now. anew: what was accepted before was taken back, and does not count."""
+        if anew or self.accepted is None:
+            self.accepted = self.last
+
+    def news(self) -> tuple[Moment, ...]:
+        """What is to be kept beside the first one, and was not told before."""
+        found = tuple(dict.fromkeys(one for one in (*self.stages, self.best) if one not in self.told))
+        self.told.update(found)
+        return found
 
 
 @attrs.frozen
@@ -173,13 +216,14 @@ class TrackedSuggestion:
             return None
         return self.inserted_at + SURVIVAL[self.survived]
 
-    def event(self, kind: EventKind, now: float, **data: bool | int | float) -> Event:
-        return Event(self.suggestion.id, kind, now, data)
-
-    def _with_moments(self, event: Event) -> Event:
-        if self.moments is None:
-            return event
-        return attrs.evolve(event, moments=self.moments.news(), accepted=self.moments.accepted)
+    def event(
+        self, kind: EventKind, now: float, label: Label | None = None, **data: bool | int | float
+    ) -> Event:
+        """With the moments that are news, where it is inserted or gets a label."""
+        if self.moments is None or (kind is not EventKind.INSERTED and label is None):
+            return Event(self.suggestion.id, kind, now, data, label)
+        news, accepted = self.moments.news(), self.moments.accepted
+        return Event(self.suggestion.id, kind, now, data, label, news, accepted)
 
     def moved_on(self, now: float) -> None:
         if self.moved_on_at is None:
@@ -310,7 +354,7 @@ class TrackedSuggestion:
                 self.in_parts = self.in_parts and before != self.initial
                 if self.moments is not None:
                     self.moments.accept(anew=not self.in_parts)
-                return [self._with_moments(self.event(EventKind.INSERTED, now, seconds=now - self.shown_at))]
+                return [self.event(EventKind.INSERTED, now, seconds=now - self.shown_at)]
         self.overwritten = from_file or ((self.overwritten or undecided) and not self.as_expected)
         if not is_on_the_way(text, self.expected):
             self._out_of_sight(now)
@@ -393,7 +437,7 @@ class TrackedSuggestion:
         label = Label(self.suggestion.id, correct, how, now, self.episode, settled=kind is EventKind.SETTLED)
         right = None if correct is None else self._is_sure_right()
         data = {} if right is None else {"sureRight": right}
-        return self._with_moments(Event(self.suggestion.id, kind, now, data, label=label))
+        return self.event(kind, now, label, **data)
 
     def how(self, now: float) -> How:
         """What has become of it by now."""
@@ -447,11 +491,13 @@ class TrackedDocument:
     """A document, and the suggestions that are followed in it.
 
     followed: not yet settled, oldest first. surviving: inserted, settled, recorded up to ten minutes.
+    deadline: when something is due, in seconds; infinite: nothing is.
     """
 
     lines: Lines
     followed: dict[str, TrackedSuggestion] = attrs.field(factory=dict)
     surviving: LRU[str, TrackedSuggestion] = attrs.field(factory=lambda: LRU(FOLLOWED_AT_MOST))
+    deadline: float = math.inf
 
     def all(self) -> list[TrackedSuggestion]:
         return [*self.followed.values(), *self.surviving.values()]
@@ -459,9 +505,11 @@ class TrackedDocument:
     def follow(self, one: TrackedSuggestion, now: float) -> list[Event]:
         """Follow one more; the oldest settles if there are too many."""
         self.followed[one.suggestion.id] = one
-        if len(self.followed) <= FOLLOWED_AT_MOST:
-            return []
-        return [self.settle(next(iter(self.followed.values())), now)]
+        events = []
+        if len(self.followed) > FOLLOWED_AT_MOST:
+            events.append(self.settle(next(iter(self.followed.values())), now))
+        self.times()
+        return events
 
     def settle(self, one: TrackedSuggestion, now: float, how: How | None = None) -> Event:
         del self.followed[one.suggestion.id]
@@ -482,13 +530,16 @@ class TrackedDocument:
                 one.moved_on(now)
             else:
                 one.returned(now)
+        self.times()
 
     def changed(
         self, where: LineMap, now: float, by: By, moved: Callable[[TrackedSuggestion], bool]
     ) -> list[Event]:
         """It has changed. moved: as for `TrackedSuggestion.changed`."""
         self.lines = where.new
-        return [event for one in self.all() for event in one.changed(where, now, by, moved)]
+        events = [event for one in self.all() for event in one.changed(where, now, by, moved)]
+        self.times()
+        return events
 
     def saved(self, now: float, by_hand: bool) -> list[Event]:
         events: list[Event] = []
@@ -496,6 +547,7 @@ class TrackedDocument:
             if not one.is_open:
                 one.marked = False
                 events += one.saved(now) if by_hand else []
+        self.times()
         return events
 
     def due(self, now: float) -> list[Event]:
@@ -509,13 +561,14 @@ class TrackedDocument:
                     del self.surviving[one.suggestion.id]
             elif one.settles_at is not None and one.settles_at <= now:
                 events.append(self.settle(one, now))
+        self.times()
         return events
 
-    def deadlines(self) -> list[float]:
-        """When something is due, in seconds."""
-        times = [one.settles_at for one in self.followed.values()]
-        times += [one.survives_at for one in self.all()]
-        return [at for at in times if at is not None]
+    def times(self) -> None:
+        """Find the deadline anew, once something of a suggestion has changed."""
+        found = [one.settles_at for one in self.followed.values()]
+        found += [one.survives_at for one in self.all()]
+        self.deadline = min((at for at in found if at is not None), default=math.inf)
 
     def inserted(self) -> list[tuple[int, Suggestion]]:
         """As `tracker.Tracker.inserted`."""

@@ -7,15 +7,16 @@ checkout or an agent does, tells nothing of what the user would have done.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 import attrs
 
 from lsp_calib.characters import normalised_line
-from lsp_calib.feedback.events import TOGETHER, By, Event, EventKind, How, Moment, Moments
+from lsp_calib.feedback.events import TOGETHER, By, Event, EventKind, How, Moment
 from lsp_calib.feedback.lines import LineMap
-from lsp_calib.feedback.tracked import Below, Lines, TrackedDocument, TrackedSuggestion
+from lsp_calib.feedback.tracked import Below, Lines, Moments, TrackedDocument, TrackedSuggestion
 from lsp_calib.values import Suggestion
 
 # Seconds within which a document that was closed is opened again, where it is one action to the user.
@@ -120,6 +121,7 @@ class Tracker:
             if document is not None and (one := document.followed.get(suggestion.id)):
                 one.on_line(line, lines[line], now)
                 one.shown_again(suggestion, typed, now)
+                document.times()
                 if one.line == line:
                     self._visit = _Visit(uri, line, one.episode)
             return self._then(events)
@@ -173,6 +175,7 @@ class Tracker:
         for uri, document in list(self._documents.items()):
             document.followed.pop(suggestion_id, None)
             document.surviving.pop(suggestion_id, None)
+            document.times()
             self._forget_if_empty(uri)
         self._then([])
 
@@ -308,6 +311,7 @@ class Tracker:
             into = self._documents[uri]
             into.followed = {**document.followed, **into.followed}
             into.surviving.update(document.surviving)
+            into.times()
         else:
             self._documents[uri] = document
         return self.changed(uri, lines, now, by=By.FILE)
@@ -357,8 +361,8 @@ class Tracker:
         times = [one.last + TOGETHER for one in self._recent.values()]
         for document in self._documents.values():
             closing = document.closing
-            times += document.deadlines() if closing is None else [closing.at + REOPENED]
-        self.deadline = min(times, default=None)
+            times.append(document.deadline if closing is None else closing.at + REOPENED)
+        self.deadline = min((at for at in times if at < math.inf), default=None)
         return events
 
     def _forget_recent(self) -> None:
@@ -440,6 +444,8 @@ class Tracker:
         one.copies, one.disturbed = (), one.disturbed or one.is_open
         one.came_back(place, now)
         one.moved_on(now)
+        source.times()
+        into.times()
 
     def _active(self, uri: str, line: int | None, now: float, but: _Document | None = None) -> None:
         """Record activity on a line (None: unknown lines) of a document: the user is there, and has moved on

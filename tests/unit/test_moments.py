@@ -23,11 +23,12 @@ from lsp_calib.calibration.certificates import Promise
 from lsp_calib.calibration.logistic import sigmoid
 from lsp_calib.confidence.features import PREFIX_FEATURES, Prefix
 from lsp_calib.feedback import personalisation
-from lsp_calib.feedback.events import Event, EventKind, How, Label, Moment, Moments
+from lsp_calib.feedback.events import Event, EventKind, How, Label, Moment
 from lsp_calib.feedback.personalisation import is_due, labels_for, refit_from_feedback, try_out
 from lsp_calib.feedback.report import make_report, to_wire
 from lsp_calib.feedback.report_data import statistics
 from lsp_calib.feedback.store import LabelledRow
+from lsp_calib.feedback.tracked import Moments
 from lsp_calib.feedback.tracker import Tracker
 from lsp_calib.home import shipped_models
 from lsp_calib.values import Evidence, Sure, Tier

@@ -14,9 +14,10 @@ import pytest
 from numpy.random import Generator
 
 from lsp_calib.feedback.comparison import Share
-from lsp_calib.feedback.events import Event, EventKind, How, Label, Moment, Moments
+from lsp_calib.feedback.events import Event, EventKind, How, Label, Moment
 from lsp_calib.feedback.report_data import statistics, typed_ranges
 from lsp_calib.feedback.store import FeedbackStore
+from lsp_calib.feedback.tracked import Moments
 from lsp_calib.values import (
     CalibratorRef,
     Confidence,
