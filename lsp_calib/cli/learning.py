@@ -39,7 +39,6 @@ from lsp_calib.cli.shared import (
     worker_options,
 )
 from lsp_calib.errors import SettingsError
-from lsp_calib.report import THEMES, ThemeName
 
 
 @click.command(cls=Command)
@@ -51,13 +50,8 @@ from lsp_calib.report import THEMES, ThemeName
     help="Write a page to FILE.",
 )
 @click.option("--open", "opens", is_flag=True, help="Show the page in your browser.")
-@click.option(
-    "--theme",
-    type=click.Choice(THEMES),
-    help="The page's colours; auto (default): as your system prefers.",
-)
 @json_option
-def report(file: Path | None, opens: bool, theme: ThemeName | None, as_json: bool) -> None:
+def report(file: Path | None, opens: bool, as_json: bool) -> None:
     """Show whether the probabilities on your suggestions came true.
 
     Also what learning has changed. In the terminal, or as one page of HTML that needs no network and runs
@@ -67,15 +61,13 @@ def report(file: Path | None, opens: bool, theme: ThemeName | None, as_json: boo
     from lsp_calib.feedback.report import to_wire
 
     page = file is not None or opens
-    if theme is not None and not page:
-        raise SettingsError("--theme is of the page: add --html FILE or --open.")
     found = current_report()
     if as_json:
         print_json(to_wire(found))
     elif not page:
         print_report(found)
     if page:
-        path = save_report(found, file, theme or "auto")
+        path = save_report(found, file)
         tell(f"The report is {path}.")
         if opens:
             open_page(path)

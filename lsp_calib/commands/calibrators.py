@@ -422,26 +422,17 @@ def refit_now(given: Settings, say: Say) -> Refits:
 def _elsewhere(store: FeedbackStore, identity: ModelIdentity) -> str:
     """A sentence on the model with most labels, and the command that learns from them; empty if there is none
     but this one."""
-    found = [
-        (name, sha256, n)
-        for name, sha256, n in store.read(
-            "SELECT s.model, s.model_sha256, COUNT(*) FROM suggestions s "
-            "JOIN labels l ON l.suggestion_id = s.id WHERE s.kind = 'line' AND l.correct IS NOT NULL "
-            "GROUP BY s.model_sha256, s.model ORDER BY COUNT(*) DESC, s.model"
-        )
-        if (sha256 or name) != (identity.sha256 or identity.name)
-    ]
+    found = store.read(
+        "SELECT s.model, COUNT(*) FROM suggestions s JOIN labels l ON l.suggestion_id = s.id "
+        "WHERE s.kind = 'line' AND l.correct IS NOT NULL AND s.model <> ? "
+        "GROUP BY s.model ORDER BY COUNT(*) DESC, s.model LIMIT 1",
+        identity.name,
+    )
     if not found:
         return ""
-    name, sha256, n = found[0]
-    more = f", and others of {len(found) - 1} more" if len(found) > 1 else ""
-    if not sha256:
-        command = f"lsp-calib refit --remote ADDRESS --model {shlex.quote(name)}"
-        return f"{n} labels are of {name}{more}: `{command}`, with its server's address, learns from them."
-    card = load_cards().get(name)
-    if card is not None and as_pulled(card).sha256 == sha256:
-        return f"{n} labels are of {name}{more}: `lsp-calib refit --model {name}` learns from them."
-    return f"{n} labels are of {name}{more}: `lsp-calib refit --model FILE`, with its file, learns from them."
+    ((name, n),) = found
+    command = f"lsp-calib refit --model {shlex.quote(name)}"
+    return f"{n} labels are of {name}: `{command}` learns from them (--remote URL, if a server runs it)."
 
 
 def _layout_of_labels(store: FeedbackStore, loaded: LoadedModel) -> Layout | None:

@@ -25,7 +25,7 @@ from lsp_calib.feedback.comparison import Accuracy
 from lsp_calib.feedback.report import PAGE, FeedbackReport, make_report
 from lsp_calib.feedback.report_data import Statistics, statistics
 from lsp_calib.feedback.store import FeedbackStore, export_file, export_to
-from lsp_calib.report import ThemeName, words
+from lsp_calib.report import words
 from lsp_calib.report.page import write_page
 from lsp_calib.terminal import Console
 from lsp_calib.workspace_files import address
@@ -165,10 +165,10 @@ def current_report() -> FeedbackReport:
         return make_report(store, CalibratorStore.open(), time.time())
 
 
-def save_report(report: FeedbackReport, path: Path | None, theme: ThemeName) -> Path:
+def save_report(report: FeedbackReport, path: Path | None) -> Path:
     """Write the page; returns its absolute path. path: None: in the state folder. Raises LspCalibError."""
     chosen = (path or home.state_dir() / PAGE).absolute()
-    write_page(report, chosen, theme)
+    write_page(report, chosen)
     return chosen
 
 
@@ -192,37 +192,24 @@ def print_report(report: FeedbackReport) -> None:
     if not report.overall:
         for text in words.WHAT_TO_DO:
             console.print(f"- {text}", soft_wrap=True)
-        if report.sources:
-            console.print(_outcomes("source", report.sources))
         return
-    console.print(_outcomes("tier", report.tiers))
+    console.print(_outcomes(report.tiers))
     for tier in report.tiers:
         if advice := words.advice(tier):
             console.print(Text(f"{tier.name}: {advice}"), soft_wrap=True)
-    if report.comparison:
-        console.print(" ".join(words.comparison(report.comparison)), soft_wrap=True)
-    for name, found in (("language", report.languages), ("source", report.sources)):
-        console.print(_outcomes(name, found))
-    endings = "; ".join(
-        f"{n:,} {words.ENDINGS[name]}"
-        for name, n in report.statistics.labels.items()
-        if name in words.ENDINGS
-    )
-    console.print(f"how they ended: {endings}", soft_wrap=True)
     console.print(
-        "`lsp-calib report --open` shows more as a page: the diagrams, the times, what is hidden, and your "
-        "calibrators.",
+        "`lsp-calib report --open` shows more as a page: languages and sources, the diagrams, what was "
+        "learned, how suggestions ended, what is hidden, and your calibrators.",
         soft_wrap=True,
     )
 
 
-def _outcomes(name: str, found: Sequence[Accuracy]) -> Table:
-    table = Table(Column(name, no_wrap=True), "visits", "promised", "right", "95 % interval", "skill", "")
-    for one in found:
-        tier = BADGES.get(one.name) if name == "tier" else None
+def _outcomes(tiers: Sequence[Accuracy]) -> Table:
+    table = Table(Column("tier", no_wrap=True), "visits", "promised", "right", "95 % interval", "skill", "")
+    for one in tiers:
         low, high = words.share(one.share.low), words.share(one.share.high)
         table.add_row(
-            Text(one.name, style=tier["color"] if tier else ""),
+            Text(one.name, style=BADGES[one.name]["color"]),
             f"{one.share.n:,}",
             words.share(one.promised),
             words.share(one.share.value),
