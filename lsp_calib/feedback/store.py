@@ -153,7 +153,8 @@ SETTLES_WITHIN = 7 * 86_400.0
 
 # SQLite would otherwise take the index by model, and read all.
 _BY_TIME = "INDEXED BY suggestions_by_time "
-# Later moments were written while the clock was wrong: they are ignored until they have come.
+# Seconds. Later moments were written while the clock was wrong: they are ignored until they have come.
+_AHEAD = 86_400.0
 _AFTER = "AND {} > ? AND s.shown_at > ? AND l.at <= ?"
 # Models behind a server have no checksum: those are told apart by their names.
 _OF_MODEL = "s.model_sha256 = ? AND (s.model_sha256 <> '' OR s.model = ?)"
@@ -411,7 +412,7 @@ def _of(model: ModelIdentity) -> tuple[str, str]:
 
 def _after(moment: float) -> tuple[float, float, float]:
     """The values of _AFTER."""
-    return moment, moment - SETTLES_WITHIN, time.time()
+    return moment, moment - SETTLES_WITHIN, time.time() + _AHEAD
 
 
 def _by_time(after: float) -> str:
