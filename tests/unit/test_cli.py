@@ -99,21 +99,6 @@ def test_the_help_lists_every_command_by_purpose() -> None:
     assert listed == set(main.commands)
 
 
-@pytest.mark.parametrize("first", ["data", "main"])
-def test_a_group_that_was_run_alone_still_knows_the_short_flag(first: str) -> None:
-    """click keeps the help option of the first run in a process; a fresh process for each order."""
-    result = python(f"""
-        from click.testing import CliRunner
-        from lsp_calib.cli import main
-        runs = [(main.commands["data"], ()), (main, ("data",))]
-        for command, path in runs if {first == "data"} else reversed(runs):
-            for flag in ("--help", "-h"):
-                answer = CliRunner().invoke(command, [*path, flag])
-                assert answer.exit_code == 0, answer.output
-    """)
-    assert result.returncode == 0, result.stderr
-
-
 def test_each_error_has_the_exit_code_of_its_page() -> None:
     codes = {kind.__name__: kind.exit_code for kind in vars(errors).values() if isinstance(kind, type)}
     assert codes == {
@@ -573,19 +558,6 @@ def test_complete_and_summarize_print_the_suggestion_object(source: Path, model_
     result = invoke("summarize", f"{source}:2", "--json", "--threads", "1")
     assert result.exit_code == 0, result.output
     is_suggestion(json.loads(result.stdout), "summary", model_card)
-
-
-@pytest.mark.model
-@pytest.mark.usefixtures("home_with_model")
-def test_complete_after_emoji_and_in_a_file_of_carriage_returns(tmp_path: Path) -> None:
-    """What is offered is text: no halves of characters, no line ends."""
-    path = tmp_path / "moji.py"
-    path.write_bytes("moods = ['😀', '😀', '😀']\r\nmore = ['😀', '😀\r\n".encode())
-    result = invoke("complete", f"{path}:2:16", "--json", "--threads", "1")
-    assert result.exit_code == 0, result.output
-    (suggestion,) = json.loads(result.stdout)
-    assert suggestion["text"].isprintable()
-    assert suggestion["text"].startswith("'"), "the string is closed"
 
 
 @pytest.mark.parametrize("command", ["complete", "summarize"])

@@ -171,16 +171,6 @@ def test_the_window_is_the_one_that_the_user_asks_for(
     assert piece in prompt(path, Settings(window="auto", given=frozenset({"window"})))
 
 
-def test_the_option_of_the_window_is_a_setting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    given: list[Settings] = []
-    monkeypatch.setattr(suggestions, "complete_at", lambda *arguments: given.append(arguments[3]) or [])
-    (tmp_path / "a.py").write_text("a\n")
-    for window in ("small", "large"):
-        asked = CliRunner().invoke(main, ["complete", f"{tmp_path / 'a.py'}:1", "--window", window])
-        assert asked.exit_code == 0, asked.output
-    assert [one.window for one in given] == ["small", "large"]
-
-
 @pytest.mark.parametrize(
     ("probability", "words"),
     [(0.0008, "<1 %"), (0.02, "2 %"), (0.41, "41 %"), (0.9992, ">99 %"), (None, "? %")],
