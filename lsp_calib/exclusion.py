@@ -82,7 +82,7 @@ class Exclusion:
 
         names: its URI or path, and that of the file behind a link.
         """
-        return next((why for name in names if (why := _reason(self.patterns, name))), "")
+        return why_excluded(self.patterns, names)
 
 
 @functools.lru_cache(maxsize=512)  # asked at every keystroke
@@ -96,6 +96,11 @@ def matches(pattern: str, name: str) -> bool:
 
 
 @functools.lru_cache(maxsize=512)  # asked at every keystroke
+def why_excluded(patterns: tuple[str, ...], names: tuple[str, ...]) -> str:
+    """As `Exclusion(patterns).reason(*names)`."""
+    return next((why for name in names if (why := _reason(patterns, name))), "")
+
+
 def _reason(patterns: tuple[str, ...], name: str) -> str:
     readings = _readings(name)
     if any(_is_secret(parts) for parts in readings):

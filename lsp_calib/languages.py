@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Collection
 from pathlib import PurePath
 
 _BY_SUFFIX = {
@@ -191,12 +191,13 @@ def is_choice(text: str) -> bool:
     return text == ANY or _IDENTIFIER.fullmatch(text) is not None
 
 
-def is_chosen(language: str, chosen: Collection[str]) -> bool:
+@functools.lru_cache(maxsize=64)  # asked at every keystroke
+def is_chosen(language: str, chosen: tuple[str, ...]) -> bool:
     """Whether a language gets completions. language: an identifier. chosen: the setting `languages`.
 
-    >>> is_chosen("python", ["*"]), is_chosen("markdown", ["*"]), is_chosen("markdown", ["*", "markdown"])
+    >>> is_chosen("python", ("*",)), is_chosen("markdown", ("*",)), is_chosen("markdown", ("*", "markdown"))
     (True, False, True)
-    >>> is_chosen("cpp", ["c++"])
+    >>> is_chosen("cpp", ("c++",))
     True
     """
     return language in map(identifier_of, chosen) or (ANY in chosen and language not in PLAIN)

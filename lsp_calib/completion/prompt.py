@@ -232,13 +232,14 @@ def build_prompt(cursor: Cursor, layout: Layout, surroundings: Surroundings = AL
     stays, forced = layout._current(cursor)
     above, below = layout._shares(stays)
     before = _elsewhere(format_, surroundings) if layout.related else ()
+    most = layout.most_tokens
     text = text_above(cursor, above)
     if format_.layout != "fim":
         text += stays
         if layout.joined and not stays:
             text, ends = split_line_ends(text)
             forced = ends + forced
-        return Prompt((*before, (Segment.TEXT, text)), forced, layout.version, layout.most_tokens)
+        return Prompt((*before, (Segment.TEXT, text)), forced, layout.version, most)
     prefix, suffix, middle = _marks(format_)
     behind = (Segment.TEXT, text_below(cursor, below))
     if layout.suffix_first:
@@ -247,7 +248,7 @@ def build_prompt(cursor: Cursor, layout: Layout, surroundings: Surroundings = AL
     else:
         at = len(before) + 3
         segments = (*before, prefix, (Segment.TEXT, text), suffix, behind, middle, (Segment.TEXT, stays))
-    return Prompt(segments, forced, layout.version, layout.most_tokens, at)
+    return Prompt(segments, forced, layout.version, most, at)
 
 
 def _marks(format_: CompletionFormat) -> list[tuple[Segment, str]]:

@@ -367,13 +367,9 @@ class CompletionService:
         loaded = await self._engine.ready()
         prompt = await self._prompt(loaded, cursor, document)
         key = _key_of(loaded, cursor, prompt)
-        purpose = line_purpose(loaded.identity, prompt.version, cursor.language)
         identity = new_suggestion_id()
 
         features = self._features.of(document)
-
-        def assess(evidence: Evidence, doubt: str = "") -> Confidence:
-            return self._estimator.assess(purpose, evidence, doubt=doubt, document=document)
 
         hiding = Hiding(HIDE_BELOW if hide_below is None else hide_below)
         request = Request(
@@ -404,18 +400,18 @@ class CompletionService:
         text = answer.text
         # A line of code that opens documentation has evidence, and is hidden by that.
         doubt_of = generation.doubt or (PROSE if is_prose and not evidence.logprobs else "")
-        confidence = assess(evidence, doubt_of)
+        purpose = line_purpose(loaded.identity, prompt.version, cursor.language)
+        in_force = self._estimator.of(purpose, document)
+        confidence = in_force.assess(evidence, doubt_of)
         if withheld is not None and not is_prose:
             # How often a first answer is right says nothing of a second.
             first = await asyncio.to_thread(features.evidence, cursor, withheld.text, withheld)
             left = shares(math.fsum(withheld.logprobs), [math.fsum(generation.logprobs)])
-            (confidence,) = self._estimator.alternatives(
-                purpose, assess(first).calibrated, [(left[0], evidence)], document=document
-            )
-        survives = None if withheld else self._estimator.survives(purpose, evidence, confidence)
+            (confidence,) = in_force.alternatives(in_force.assess(first).calibrated, [(left[0], evidence)])
+        survives = None if withheld else in_force.survives(evidence, confidence)
         if withheld is not None:
             evidence = Evidence()  # nothing is learned from it
-        beginnings = self._estimator.beginnings(purpose, confidence, places, evidence.place)
+        beginnings = in_force.beginnings(confidence, places, evidence.place)
         suggestion = Suggestion.new(
             "line",
             text,
@@ -424,7 +420,7 @@ class CompletionService:
             generation,
             id=identity,
             doubt=doubt,
-            sure=longest(beginnings, self._estimator.accepts_from(purpose, document=document), text),
+            sure=longest(beginnings, in_force.accepts_from, text),
         )
         completion = Completion(
             *(suggestion, cursor, evidence, loaded.identity, prompt.version),
@@ -434,7 +430,7 @@ class CompletionService:
             key=key,
             lead=lead,
         )
-        prose = assess(Evidence(), PROSE) if is_prose else None
+        prose = in_force.assess(Evidence(), PROSE) if is_prose else None
         if hiding.hides(survives, confidence.calibrated):
             if not is_explored(identity):
                 return attrs.evolve(completion, hidden_by=hiding, prose=prose)
@@ -453,16 +449,14 @@ class CompletionService:
         """
         suggestion = known.suggestion
         purpose = line_purpose(known.model, known.prompt_version, known.cursor.language)
-        confidence, beginnings = self._estimator.typed_along(
-            *(purpose, suggestion.confidence, known.beginnings, typed, len(suggestion.text)),
-            refuted=refuted,
-            document=document,
+        in_force = self._estimator.of(purpose, document)
+        confidence, beginnings = in_force.typed_along(
+            *(suggestion.confidence, known.beginnings, typed, len(suggestion.text)), refuted=refuted
         )
         limit, moved = known.explored, confidence != suggestion.confidence
         if moved and limit is not None and limit.hides(known.survives, confidence.calibrated):
             confidence = marked(confidence, limit.below)  # as at first
-        accepts_from = self._estimator.accepts_from(purpose, document=document)
-        sure = longest(beginnings, accepts_from, suggestion.text)
+        sure = longest(beginnings, in_force.accepts_from, suggestion.text)
         suggestion = attrs.evolve(suggestion, confidence=confidence, sure=sure)
         return attrs.evolve(known, suggestion=suggestion, beginnings=beginnings, typed=typed)
 
@@ -566,17 +560,16 @@ class CompletionService:
         evidences = await asyncio.to_thread(read)
         given = shares(math.fsum(answer.logprobs), [math.fsum(other.logprobs) for other, _ in found])
         purpose = line_purpose(loaded.identity, prompt.version, cursor.language)
-        confidences = self._estimator.alternatives(
-            purpose,
+        in_force = self._estimator.of(purpose, document)
+        confidences = in_force.alternatives(
             known.confidence.calibrated,
             [(share, one or Evidence()) for share, one in zip(given, evidences, strict=True)],
-            document=document,
         )
         made: list[Completion] = []
         for (generation, text), evidence, confidence in zip(found, evidences, confidences, strict=True):
             is_prose = evidence is None
             if is_prose:
-                confidence = self._estimator.assess(purpose, Evidence(), doubt=PROSE, document=document)
+                confidence = in_force.assess(Evidence(), PROSE)
             suggestion = Suggestion.new(
                 "line",
                 text,
@@ -605,20 +598,18 @@ class CompletionService:
         the same, and so is what their answers are compared with; None if what the prompt shows of other
         places is not known yet.
         No text can be read from it."""
-        layout = self._layout_of(loaded)
-        nearby = self._nearby_for(layout, document)
-        found = ALONE if nearby is None else nearby.known(document, cursor, layout)
-        return None if found is None else _key_of(loaded, cursor, build_prompt(cursor, layout, found))
+        layout, found = self._layout_of(loaded), ALONE
+        if self._nearby is not None and layout.related and document:
+            if (known := self._nearby.known(document, cursor, layout)) is None:
+                return None
+            found = known
+        return _key_of(loaded, cursor, build_prompt(cursor, layout, found))
 
     async def _prompt(self, loaded: LoadedModel, cursor: Cursor, document: str) -> Prompt:
-        layout = self._layout_of(loaded)
-        nearby = self._nearby_for(layout, document)
-        found = ALONE if nearby is None else await nearby.of(document, cursor, layout)
+        layout, found = self._layout_of(loaded), ALONE
+        if self._nearby is not None and layout.related and document:
+            found = await self._nearby.of(document, cursor, layout)
         return build_prompt(cursor, layout, found)
-
-    def _nearby_for(self, layout: Layout, document: str) -> Nearby | None:
-        """What finds pieces of other places; None if prompts for the document show none."""
-        return self._nearby if layout.related and document else None
 
 
 def _key_of(loaded: LoadedModel, cursor: Cursor, prompt: Prompt) -> bytes:

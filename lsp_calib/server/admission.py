@@ -14,7 +14,7 @@ from pathlib import Path
 
 from lsp_calib.completion.reasons import Nothing, Refusal
 from lsp_calib.errors import LspCalibError
-from lsp_calib.exclusion import SECRET_NAME, Exclusion
+from lsp_calib.exclusion import SECRET_NAME, Exclusion, why_excluded
 from lsp_calib.languages import is_chosen
 from lsp_calib.server.documents import CalibDocument
 from lsp_calib.server.messages import Clock, Connection
@@ -131,7 +131,7 @@ class Admission:
 
     def excluded(self, document: CalibDocument) -> str:
         """Why a document is excluded, "" if it is not. The names of its file decide."""
-        return self.exclusion().reason(*document.file_names)
+        return why_excluded(self._connection.settings.exclude, document.file_names)
 
     def exclusion_of(self, document: CalibDocument) -> Nothing | None:
         """The same as a refusal, None if it is not."""

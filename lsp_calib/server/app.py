@@ -266,7 +266,9 @@ class Session:
         _tell(change, self.completions.changed)
         if self.summaries.expected:
             _tell(change, self.summaries.changed)
-        self._works()
+        # The user is at work: what is done in pauses waits.
+        self.summaries.ahead.wait()
+        self.learning.when_idle.wait()
 
     def saved(self, uri: str) -> None:
         if (save := self.documents.saved(uri)) is not None:
@@ -283,7 +285,8 @@ class Session:
         self._estimator.reload()
         self.suggestions.requested(uri, cursor.own_line)
         self.summaries.place = uri, cursor.own_line
-        self._works()
+        self.summaries.ahead.wait()
+        self.learning.when_idle.wait()
 
     def settled(self, labels: int) -> None:
         """So many new labels are recorded."""
@@ -336,11 +339,6 @@ class Session:
         await self.summaries.close()
         await self.model.engine.close()
         await self.recorder.close()
-
-    def _works(self) -> None:
-        """The user is at work: what is done in pauses waits."""
-        self.summaries.ahead.wait()
-        self.learning.when_idle.wait()
 
     def _complain(self) -> None:
         for complaint in self._estimator.complaints:

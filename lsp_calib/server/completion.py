@@ -567,7 +567,8 @@ class Completions:
                 is_out = await self._service.keeps_out(at, self._in_comments, document=file)
                 if is_out and not run.in_comments:
                     return Nothing(Refusal.COMMENT)
-            self._give_way()
+            if self._next is not None:
+                self._give_way()
             own = await self._service.complete(at, document=file, hide_below=below, lead=lead)
         except RequestCancelledError:
             return Nothing(Refusal.SUPERSEDED)

@@ -594,7 +594,7 @@ def _is_of_whole_lines(changes: Changes) -> bool:
 
 def _replaces_in_lines(where: LineMap) -> bool:
     """Whether one change replaces the same in several lines: Eglot joins what comes within half a second."""
-    if where.old_end != where.new_end:
+    if where.old_end != where.new_end or where.old_end - where.start < 2:
         return False
     found = []
     changed = slice(where.start, where.old_end)

@@ -30,6 +30,7 @@ from lsp_calib.server.documents import CalibDocument
 from lsp_calib.server.messages import Connection, UserMessages
 from lsp_calib.summarization.service import Summary
 from lsp_calib.values import new_suggestion_id
+from lsp_calib.workspace_files import folder_of
 
 logger = logging.getLogger(__name__)
 _DAY = 86_400.0
@@ -65,7 +66,8 @@ class Recorder:
     ) -> None:
         """Keep a suggestion that is shown for the first time. at: Unix seconds. events: that it is, and what
         this means for others."""
-        self._expire_daily()
+        if time.time() >= self._expires_at:
+            self._expire_daily()
         self._record(
             *(document, completion, completion.expected_line, at),
             shown_probability=completion.shown_probability,
@@ -88,7 +90,7 @@ class Recorder:
         """Keep what was made for a document. The parameters are those of `FeedbackStore.record_shown`."""
         if not self._enabled():
             return
-        workspace = self._connection.folder_of(document)
+        workspace = folder_of(document.file, tuple(self._connection.workspace.folders))
         language = made.language if isinstance(made, Summary) else made.cursor.language
         self._in_background(
             lambda store: store.record_shown(

@@ -88,7 +88,7 @@ class SuggestionTracking:
         first = any((one.kind, one.suggestion_id) == known for one in events)
         if suggestion.doubt is not None:
             # An edit may change the indentation of the line, and nothing else of it.
-            moved = len(cursor.before) - len(indentation_of(expected))
+            moved = len(cursor.before) - (len(expected) - len(expected.lstrip()))
             self._spans[suggestion.id] = suggestion.doubt[0] + moved, suggestion.doubt[1] + moved
         else:
             self._spans.pop(suggestion.id, None)  # what was in doubt is typed

@@ -88,7 +88,7 @@ class SummaryService:
         prompt = build_prompt(function, language, card.chat, card.window, examples)
         # It loads beside the first summary; in a thread, while the event loop answers keystrokes.
         purpose = Purpose(model, prompt.version, "summary", language)
-        weighs = seed is None and self._estimator.weighs(FIT_FEATURES, purpose)
+        weighs = seed is None and self._estimator.calibrator(purpose).weighs(FIT_FEATURES)
         loading = asyncio.ensure_future(asyncio.to_thread(self._encoder)) if weighs else None
         sampling = None if seed is None else Sampling(_TEMPERATURE, seed)
         generation = await self._engine.generate(
@@ -105,16 +105,15 @@ class SummaryService:
             if encoder is not None:
                 fit = await asyncio.to_thread(fit_features, encoder, text, function)
             evidence = evidence_of(text, function, generation, card.window, fit)
-        confidence = self._estimator.assess(purpose, evidence, doubt=doubt, document=document)
+        confidence = self._estimator.of(purpose, document).assess(evidence, doubt)
         suggestion = Suggestion.new("summary", text, confidence, model.name, generation)
         return Summary(suggestion, evidence, model, prompt.version, language, doubt, document)
 
     def assessed_again(self, summary: Summary) -> Summary:
         """The summary with its confidence and tier by the calibrator and the policy in force now."""
         purpose = Purpose(summary.model, summary.prompt_version, "summary", summary.language)
-        confidence = self._estimator.assess(
-            purpose, summary.evidence, doubt=summary.doubt, document=summary.document
-        )
+        in_force = self._estimator.of(purpose, summary.document)
+        confidence = in_force.assess(summary.evidence, summary.doubt)
         return attrs.evolve(summary, suggestion=attrs.evolve(summary.suggestion, confidence=confidence))
 
 

@@ -82,7 +82,7 @@ def test_alternatives_have_the_confidence_of_their_ranks_where_there_are_labels(
     seen = RankCurve(1.0, 0.0, 500, 40)
     attrs.evolve(make(), ranks=(seen,)).save(store.shipped / "shipped.json")
     others = [(0.99, Evidence((-1.0,))), (0.001, Evidence((-5.0,)))]
-    second, third = ConfidenceEstimator(store).alternatives(PURPOSE, 0.001, others)
+    second, third = ConfidenceEstimator(store).of(PURPOSE).alternatives(0.001, others)
     assert second.calibrated == pytest.approx(0.999 * seen.predict(0.99))
     assert second.tier is Tier.REVIEW
     assert second.reason.endswith("of its rank, 40 of 500 were right where the first one was wrong")
@@ -108,13 +108,13 @@ class TestTypedAlong:
 
     def moment(self, estimator: ConfidenceEstimator, first: Confidence, typed: int = 5) -> Confidence:
         places = tuple(attrs.evolve(one, confidence=max(one.confidence, first.calibrated)) for one in PLACES)
-        return estimator.typed_along(PURPOSE, first, places, typed, LENGTH, document="file:///a.py")[0]
+        return estimator.of(PURPOSE, "file:///a.py").typed_along(first, places, typed, LENGTH)[0]
 
     @pytest.mark.parametrize("p", [0.2, 0.6, 0.9, 0.995])
     def test_the_tier_never_falls(self, store: CalibratorStore, p: float) -> None:
         """Nor where labels cannot tell as much as its threshold asks for: 48 of one kind end at 98 %."""
         estimator = self.estimator(store, TierPolicy(0.99, 0.3), n=48, n_correct=20, provenance=())
-        first = estimator.assess(PURPOSE, Evidence((math.log(p),)))
+        first = estimator.of(PURPOSE).assess(Evidence((math.log(p),)))
         order = [Tier.REJECT, Tier.REVIEW, Tier.ACCEPT]
         assert (first.tier is Tier.ACCEPT) == (p > 0.99)
         for typed in range(1, LENGTH):
@@ -127,7 +127,7 @@ class TestTypedAlong:
 
     def test_overrides_hold_for_it(self, store: CalibratorStore) -> None:
         estimator = self.estimator(store, TierPolicy(0.6, 0.3))
-        first = estimator.assess(PURPOSE, Evidence((math.log(0.5),)), document="file:///a.py")
+        first = estimator.of(PURPOSE, "file:///a.py").assess(Evidence((math.log(0.5),)))
         assert self.moment(estimator, first).tier is Tier.ACCEPT
         estimator.overrides = (Override(language="python", accept_from=0.99),)
         now = self.moment(estimator, first)
@@ -135,12 +135,12 @@ class TestTypedAlong:
 
     def test_without_a_certificate_nothing_is_accepted(self, store: CalibratorStore) -> None:
         estimator = self.estimator(store, RiskPolicy())
-        first = estimator.assess(PURPOSE, Evidence((math.log(0.9),)))
+        first = estimator.of(PURPOSE).assess(Evidence((math.log(0.9),)))
         now = self.moment(estimator, first)
         assert (now.tier, now.certified) == (Tier.REVIEW, False)
 
     def test_whose_labels_it_rests_on_is_said_as_at_first(self, store: CalibratorStore) -> None:
         estimator = self.estimator(store, TierPolicy(), source="pooled", state="shipped")
-        first = estimator.assess(PURPOSE, Evidence((math.log(0.5),)))
+        first = estimator.of(PURPOSE).assess(Evidence((math.log(0.5),)))
         said = "calibrated on 400 lines in other languages and windows"
         assert [one.reason.count(said) for one in (first, self.moment(estimator, first))] == [1, 1]

@@ -268,12 +268,12 @@ def test_parts_that_were_not_right_move_the_curve_of_how_far_a_line_can_be_trust
     whole = suggestion("x", "s").confidence
     whole = attrs.evolve(whole, calibrator=attrs.evolve(whole.calibrator, source="shipped"))
     place = Prefix(1, tuple(2.0 * (name == "total") for name in PREFIX_FEATURES))
-    (before,) = estimator.beginnings(PURPOSE, whole, [place], PLACES[0])
+    (before,) = estimator.of(PURPOSE).beginnings(whole, [place], PLACES[0])
     refits = user.refit_languages()
     assert refits.sure == refits.to_wire()["sureLabels"] == 54
     assert "m: how far a line can be trusted is judged by 54 of your lines as well." in refits.sentences()
     estimator.reload()
-    (after,) = estimator.beginnings(PURPOSE, whole, [place], PLACES[0])
+    (after,) = estimator.of(PURPOSE).beginnings(whole, [place], PLACES[0])
     assert after.confidence < before.confidence
     assert user.refit_languages().sure == 0, "each label moves it once"
     assert len(list(folder.iterdir())) == 1

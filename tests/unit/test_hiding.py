@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
-from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
+from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator, InForce
 from lsp_calib.completion import service
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.service import (
@@ -124,8 +124,8 @@ async def test_what_is_hidden(
     monkeypatch.setattr(service, "new_suggestion_id", lambda: identity)
     engine = Scripted(logprobs)
     estimator = ConfidenceEstimator(CalibratorStore(tmp_path / "mine", tmp_path / "shipped"))
-    estimator.assess = lambda *arguments, **_: by("total")(arguments[1])  # type: ignore[method-assign]
-    estimator.survives = lambda *arguments: arguments[2].calibrated  # type: ignore[method-assign]
+    monkeypatch.setattr(InForce, "assess", lambda _, evidence, *_doubt: by("total")(evidence))
+    monkeypatch.setattr(InForce, "survives", lambda _, _evidence, confidence: confidence.calibrated)
     completion = await CompletionService(engine, estimator).complete(CURSOR, hide_below=0.5)
     assert isinstance(completion, Completion)
     assert (completion.hidden_by is not None) == hidden

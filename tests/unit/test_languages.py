@@ -74,15 +74,21 @@ def test_functions_are_found_with_their_documentation(language: str) -> None:
 def test_a_language_is_known_by_the_names_that_editors_send(sent: str, language: str) -> None:
     assert identifier_of(sent) == language
     assert has_grammar(identifier_of(sent))
-    assert is_chosen(language, [sent])
+    assert is_chosen(language, (sent,))
     assert identifier_of(language) == language
 
 
 @pytest.mark.parametrize("language", ["markdown", "prompt", "instructions", "chatagent", "skill"])
 def test_text_gets_completions_only_if_its_language_is_named(language: str) -> None:
     """The last four are VS Code's, of what is written for language models."""
-    assert not is_chosen(language, ["*"])
-    assert is_chosen(language, ["*", language])
+    assert not is_chosen(language, ("*",))
+    assert is_chosen(
+        language,
+        (
+            "*",
+            language,
+        ),
+    )
 
 
 def test_each_language_with_a_grammar_has_a_name_and_file_names() -> None:

@@ -133,20 +133,22 @@ def estimator(tmp_path: Path) -> ConfidenceEstimator:
 
 
 def test_without_labels_of_the_model_it_is_not_known(tmp_path: Path, estimator: ConfidenceEstimator) -> None:
-    assert estimator.survives(PURPOSE, HALF, confidence(0.2)) is None
+    assert estimator.of(PURPOSE).survives(HALF, confidence(0.2)) is None
     save(curve(), tmp_path / "shipped" / SURVIVAL)
     estimator.reload()
-    assert estimator.survives(PURPOSE, HALF, confidence(0.2)) == pytest.approx(0.6)
-    assert estimator.survives(PURPOSE, HALF, confidence(0.2, "prior")) is None, "a guess"
-    assert estimator.survives(PURPOSE, HALF, confidence(None)) is None
+    assert estimator.of(PURPOSE).survives(HALF, confidence(0.2)) == pytest.approx(0.6)
+    assert estimator.of(PURPOSE).survives(HALF, confidence(0.2, "prior")) is None, "a guess"
+    assert estimator.of(PURPOSE).survives(HALF, confidence(None)) is None
     for other in (
         attrs.evolve(PURPOSE, model=ModelIdentity("m", "Q4", "1" * 64)),
         attrs.evolve(PURPOSE, model=ModelIdentity("m", "Q4", "")),
         attrs.evolve(PURPOSE, prompt_version="line-fim-2"),
     ):
-        assert estimator.survives(other, HALF, confidence(0.2)) is None
+        assert estimator.of(other).survives(HALF, confidence(0.2)) is None
     java = attrs.evolve(PURPOSE, language="java")
-    assert estimator.survives(java, HALF, confidence(0.2)) == pytest.approx(0.6), "of all languages together"
+    assert estimator.of(java).survives(HALF, confidence(0.2)) == pytest.approx(0.6), (
+        "of all languages together"
+    )
 
 
 def test_the_user_s_own_goes_first_and_a_damaged_one_is_named(
@@ -154,10 +156,10 @@ def test_the_user_s_own_goes_first_and_a_damaged_one_is_named(
 ) -> None:
     save(curve(), tmp_path / "shipped" / SURVIVAL)
     save(curve(intercept=-50.0), tmp_path / "own" / SURVIVAL)
-    assert estimator.survives(PURPOSE, HALF, confidence(0.2)) == pytest.approx(0.2)
+    assert estimator.of(PURPOSE).survives(HALF, confidence(0.2)) == pytest.approx(0.2)
     (tmp_path / "own" / SURVIVAL / "one.json").unlink()
     (tmp_path / "own" / SURVIVAL / "damaged.json").write_text("{")
     estimator.reload()
-    assert estimator.survives(PURPOSE, HALF, confidence(0.2)) == pytest.approx(0.6)
+    assert estimator.of(PURPOSE).survives(HALF, confidence(0.2)) == pytest.approx(0.6)
     (complaint,) = estimator.complaints
     assert "damaged.json" in complaint

@@ -66,18 +66,13 @@ def test_it_counts_where_language_and_path_both_fit(
 ) -> None:
     estimator.overrides = (override,)
     purpose = make().purpose
-    found = estimator.assess(purpose, SURE, document=document)
+    found = estimator.of(purpose, document).assess(SURE)
     assert found.tier is tier
     assert ("tiers.overrides" in found.reason) == (tier is not Tier.ACCEPT)
     block, _ = estimator.tier(found.calibrated, found, language="python", document=document)
     assert block is tier
     assert found.calibrated is not None
-    (other,) = estimator.alternatives(
-        purpose,
-        0.0,
-        [(found.calibrated, SURE)],
-        document=document,
-    )
+    (other,) = estimator.of(purpose, document).alternatives(0.0, [(found.calibrated, SURE)])
     assert other.tier is (Tier.REJECT if tier is Tier.REJECT else Tier.REVIEW)
 
 
@@ -87,5 +82,5 @@ def test_of_several_the_strictest_counts(estimator: ConfidenceEstimator) -> None
         Override(path="a/**", accept_from=0.99),
     )
     purpose = make().purpose
-    tiers = [estimator.assess(purpose, SURE, document=document).tier for document in ("/b/c.py", "/a/c.py")]
+    tiers = [estimator.of(purpose, document).assess(SURE).tier for document in ("/b/c.py", "/a/c.py")]
     assert tiers == [Tier.ACCEPT, Tier.REVIEW]

@@ -60,7 +60,7 @@ def test_a_file_that_contradicts_itself_is_refused(document: dict[str, object], 
 
 
 def suggested(estimator: ConfidenceEstimator, logprobs: tuple[float, ...] = REJECTED) -> Suggestion:
-    confidence = estimator.assess(make().purpose, Evidence(logprobs))
+    confidence = estimator.of(make().purpose).assess(Evidence(logprobs))
     return Suggestion.new("line", "x = 1", confidence, "m", Generation("x = 1", (), Stop.LINE, Timing()))
 
 
@@ -103,7 +103,7 @@ def test_no_other_line_says_it(estimator: ConfidenceEstimator) -> None:
     assert one.confidence.tier is not Tier.REJECT
     assert one.usage == ""
     assert "used as it is" not in one.reason
-    (other,) = estimator.alternatives(make().purpose, 0.9, [(0.1, Evidence(REJECTED))])
+    (other,) = estimator.of(make().purpose).alternatives(0.9, [(0.1, Evidence(REJECTED))])
     assert (other.tier, other.usage) == (Tier.REJECT, "")
     # As it is typed along, its tier may become that of the others.
     moved = attrs.evolve(one, confidence=attrs.evolve(one.confidence, tier=Tier.REJECT))
@@ -118,7 +118,7 @@ def test_without_labels_of_the_model_there_are_no_numbers(estimator: ConfidenceE
         put(estimator, attrs_replaced(usage(*LINES), prompt_version="prefix-2"))
     elif why == "few lines":
         put(estimator, usage((0.25, 49, 5, 20)))
-    found = estimator.assess(make().purpose, Evidence(REJECTED))
+    found = estimator.of(make().purpose).assess(Evidence(REJECTED))
     assert (found.usage, found.tier) == ("", Tier.REJECT)
 
 

@@ -157,8 +157,7 @@ class Calibrator:
         only repeats the function's name is not accepted: its author may have written no more, but a reader
         learns nothing from it.
         """
-        ref = self.ref
-        policy = policy.for_calibrator(ref.id)
+        ref, order = self.ref, in_order(self.curves, wanted)
         raw: float | None = None
         calibrated: float | None = None
         predicted: float | None = None
@@ -168,8 +167,9 @@ class Calibrator:
             if evidence.logprobs:
                 raw = by_name(self.raw_measure)(evidence.logprobs)
                 if self.has_evidence:
-                    used, predicted = self._predicted(evidence, wanted)
+                    used, predicted = self._predicted(evidence, order)
                     calibrated, bound = self.told(predicted)
+            policy = policy.for_calibrator(ref.id)
             # A certificate's threshold may lie beyond what labels can tell of one suggestion.
             tier, reason = policy.decide(predicted, source=self.source)
             if bound:
@@ -193,13 +193,13 @@ class Calibrator:
         return Confidence(
             calibrated=calibrated,
             raw=raw,
-            measure=(used or in_order(self.curves, wanted)[0]).measure,
+            measure=(used or order[0]).measure,
             tier=tier,
             reason=reason,
-            certified=policy.certified and tier is Tier.ACCEPT,
+            certified=tier is Tier.ACCEPT and policy.certified,
             calibrator=ref,
             first_tokens=self.first_tokens,
-            notes=self._notes(evidence),
+            notes=self._notes(evidence) if self.purpose.task == "summary" else (),
             cause=cause,
         )
 
@@ -210,8 +210,6 @@ class Calibrator:
     def _notes(self, evidence: Evidence) -> tuple[str, ...]:
         """Of a summary: whether it only repeats the name, how well it fits the code, and whether this
         calibrator knows much. Sentences."""
-        if self.purpose.task != "summary":
-            return ()
         found = ["It says little beyond the function's name."] if self._repeats_name(evidence) else []
         weighed = {one.name: one for curve in self.curves for one in curve.features}
         away = [
@@ -274,7 +272,7 @@ class Calibrator:
         `assess` also bounds it by what labels can tell (`told`).
         """
         try:
-            return self._predicted(evidence, wanted)[1] if evidence.logprobs else None
+            return self._predicted(evidence, in_order(self.curves, wanted))[1] if evidence.logprobs else None
         except DataError:
             return None
 
@@ -283,9 +281,9 @@ class Calibrator:
         found = [self.probability(evidence, wanted) for evidence in evidences]
         return np.array([math.nan if p is None else p for p in found], dtype=np.float64)
 
-    def _predicted(self, evidence: Evidence, wanted: Wanted) -> tuple[Curve | None, float | None]:
+    def _predicted(self, evidence: Evidence, order: Sequence[Curve]) -> tuple[Curve | None, float | None]:
         """The first curve that gives a probability, and the probability. Raises DataError as they do."""
-        for curve in in_order(self.curves, wanted):
+        for curve in order:
             probability = curve.probability(evidence)
             if probability is not None:
                 return curve, probability

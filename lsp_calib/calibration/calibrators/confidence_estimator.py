@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import attrs
@@ -38,6 +38,142 @@ class _Chosen:
     lines: LineCurves
 
 
+@attrs.frozen
+class InForce:
+    """What is in force for the answers to one request.
+
+    policy: with the certificate that covers these answers, as strict as the document has it. derived: of
+        probabilities that are derived from theirs; no certificate covers them: where one is needed to accept,
+        they are for review at most. measure: as of `ConfidenceEstimator`. lines: what else is known of lines.
+    accepts_from: the lowest probability of what is accepted; None if nothing is.
+    usage: how often lines that the policy rejects are used, in words; "" if no labels of their model say so.
+    """
+
+    calibrator: Calibrator
+    policy: Policy
+    derived: Policy
+    measure: Wanted
+    lines: LineCurves
+    accepts_from: float | None
+    usage: str
+
+    def assess(self, evidence: Evidence, doubt: str = "") -> Confidence:
+        """The confidence of one answer, from its evidence.
+
+        doubt: why the log-probabilities cannot be trusted (`Generation.doubt`), or empty. With a doubt there
+            is no confidence, the tier is review, and the doubt is the reason.
+        """
+        if not doubt:
+            found = self.calibrator.assess(evidence, self.policy, self.measure)
+            return attrs.evolve(found, usage=self.usage) if self.usage else found
+        return attrs.evolve(self.calibrator.assess(Evidence(), self.policy, self.measure), reason=doubt)
+
+    def beginnings(self, confidence: Confidence, places: Sequence[Prefix], place: str) -> tuple[Sure, ...]:
+        """For each place in a suggested line how likely the line is to be right up to there; none if there is
+        no curve for the model and prompt.
+
+        confidence: of the whole line. place: of the cursor.
+        """
+        whole = confidence.calibrated
+        if whole is None or confidence.calibrator.source == "prior":
+            return ()
+        curve = self.lines.prefix
+        if curve is None:
+            return ()
+        found = curve.probabilities(places, whole, place)
+        return tuple(Sure(one.end, p) for one, p in zip(places, found, strict=True))
+
+    def typed_along(
+        self,
+        confidence: Confidence,
+        beginnings: Sequence[Sure],
+        typed: int,
+        length: int,
+        *,
+        refuted: float = 0.0,
+    ) -> tuple[Confidence, tuple[Sure, ...]]:
+        """The confidence of a suggested line, and of its beginnings, once so many of its characters were
+        typed as suggested.
+
+        confidence, beginnings: before anything was typed. length: of the text. refuted: the probability that
+        other suggestions for the place had, which do not agree with what is typed.
+        Where there is no curve for the model and prompt, the confidence stays as it was but for that.
+        """
+        whole = confidence.calibrated
+        if typed <= 0 or whole is None:
+            return confidence, tuple(beginnings)
+        curve = self.lines.prefix
+        if curve is not None and beginnings:
+            p, later = curve.typed_along(beginnings, whole, typed, length)
+        elif refuted > 0.0:
+            p, later = min(whole / max(1.0 - refuted, whole), 1.0), []
+        else:
+            return confidence, tuple(one for one in beginnings if one.end > typed)
+        calibrator, policy = self.calibrator, self.policy
+        shown, bound = calibrator.told(p)
+        tier, reason = policy.decide(shown, source=calibrator.source)
+        if bound:
+            reason = reason.replace("about", bound, 1)
+        reason = calibrator.of_labels(reason)
+        if refuted > 0.0 and tier is Tier.ACCEPT:
+            tier = Tier.REVIEW  # alternatives are never above it
+        elif refuted <= 0.0 and confidence.tier is Tier.ACCEPT and tier is not Tier.ACCEPT:
+            # Its threshold lies beyond what labels can tell of one suggestion, and what agrees is no evidence
+            # against it.
+            tier, reason = confidence.tier, confidence.reason
+        moved = attrs.evolve(
+            confidence,
+            calibrated=shown,
+            tier=tier,
+            reason=f"typed along for {counted(typed, 'character')}; {reason}",
+            cause="",
+            certified=policy.certified and tier is Tier.ACCEPT,
+        )
+        return moved, tuple(later)
+
+    def survives(self, evidence: Evidence, confidence: Confidence) -> float | None:
+        """The probability that a suggested line is kept, as it is or after an edit, in [0, 1]; None where no
+        labels of its model say so.
+
+        confidence: of the line, by `assess`.
+        """
+        whole = confidence.calibrated
+        if whole is None or confidence.calibrator.source == "prior":
+            return None
+        curve = self.lines.survival
+        return None if curve is None else curve.probability(evidence, whole)
+
+    def alternatives(self, first: float | None, others: Sequence[tuple[float, Evidence]]) -> list[Confidence]:
+        """The confidences of the alternatives at a place, from rank 2 on: never above review.
+
+        first: the calibrated probability of the first answer; None if there is none. others: each one's share
+        of what the first answer leaves, by the model, in [0, 1], and its evidence.
+        """
+        ranks = self.calibrator.ranks
+        probabilities = rank_probabilities(ranks, first, [share for share, _ in others])
+        found = []
+        for rank, ((_, evidence), p) in enumerate(zip(others, probabilities, strict=True)):
+            own, (p, _) = self.assess(evidence), self.calibrator.told(p)
+            tier, reason = self.derived.decide(p, source=own.calibrator.source)
+            reason = f"{own.cause}; {reason}" if own.cause else reason
+            curve = ranks[rank] if rank < len(ranks) else None
+            why = _NO_LABELS
+            if curve is not None:
+                why = f"of its rank, {curve.n_correct} of {curve.n} were right where the first one was wrong"
+            found.append(
+                attrs.evolve(
+                    own,
+                    calibrated=p,
+                    measure=f"{ALTERNATIVE_MEASURE}-{1 if curve is None else 2}",
+                    tier=Tier.REVIEW if tier is Tier.ACCEPT else tier,
+                    reason=reason if p is None else f"{reason}; an alternative: {why}",
+                    certified=False,
+                    usage="",  # counted on first suggestions
+                )
+            )
+        return found
+
+
 class ConfidenceEstimator:
     """Says how likely an answer is to be right, from its evidence.
 
@@ -65,117 +201,28 @@ class ConfidenceEstimator:
         self._on_change = on_change
         self._chosen: dict[Purpose, _Chosen] = {}
 
-    def assess(
-        self, purpose: Purpose, evidence: Evidence, *, doubt: str = "", document: str = ""
-    ) -> Confidence:
-        """The confidence of one answer, from its evidence.
+    def of(self, purpose: Purpose, document: str = "") -> InForce:
+        """What is in force for a purpose in a document.
 
-        document: the URI or path of the document that it is for, for overrides; "": unknown.
-        doubt: why the log-probabilities cannot be trusted (`Generation.doubt`), or empty. With a doubt there
-            is no confidence, the tier is review, and the doubt is the reason.
+        document: its URI or path, for overrides; "": unknown.
         """
-        calibrator = self.calibrator(purpose)
-        policy = self._policy_for(purpose)
+        chosen = self._find(purpose)
+        calibrator, policy, lines = chosen.calibrator, self.policy, chosen.lines
+        if (promise := self.promise) is not None and isinstance(policy, RiskPolicy):
+            certificate = chosen.ledger.certificate(calibrator.id, promise)
+            policy = attrs.evolve(policy, certificate=certificate)
         policy = summary_policy(policy) if purpose.task == "summary" else policy
-        policy = self._stricter(policy, purpose.language, document)
-        if not doubt:
-            found = calibrator.assess(evidence, policy, self.measure)
-            return attrs.evolve(found, usage=self._usage(purpose, policy))
-        return attrs.evolve(calibrator.assess(Evidence(), policy, self.measure), reason=doubt)
-
-    def beginnings(
-        self, purpose: Purpose, confidence: Confidence, places: Sequence[Prefix], place: str
-    ) -> tuple[Sure, ...]:
-        """For each place in a suggested line how likely the line is to be right up to there; none if there is
-        no curve for the model and prompt.
-
-        confidence: of the whole line. place: of the cursor.
-        """
-        whole = confidence.calibrated
-        if whole is None or confidence.calibrator.source == "prior":
-            return ()
-        curve = self._find(purpose).lines.prefix
-        if curve is None:
-            return ()
-        found = curve.probabilities(places, whole, place)
-        return tuple(Sure(one.end, p) for one, p in zip(places, found, strict=True))
-
-    def typed_along(
-        self,
-        purpose: Purpose,
-        confidence: Confidence,
-        beginnings: Sequence[Sure],
-        typed: int,
-        length: int,
-        *,
-        refuted: float = 0.0,
-        document: str = "",
-    ) -> tuple[Confidence, tuple[Sure, ...]]:
-        """The confidence of a suggested line, and of its beginnings, once so many of its characters were
-        typed as suggested.
-
-        confidence, beginnings: before anything was typed. length: of the text. refuted: the probability that
-        other suggestions for the place had, which do not agree with what is typed.
-        Where there is no curve for the model and prompt, the confidence stays as it was but for that.
-        """
-        whole = confidence.calibrated
-        if typed <= 0 or whole is None:
-            return confidence, tuple(beginnings)
-        curve = self._find(purpose).lines.prefix
-        if curve is not None and beginnings:
-            p, later = curve.typed_along(beginnings, whole, typed, length)
-        elif refuted > 0.0:
-            p, later = min(whole / max(1.0 - refuted, whole), 1.0), []
-        else:
-            return confidence, tuple(one for one in beginnings if one.end > typed)
-        calibrator = self.calibrator(purpose)
-        shown, bound = calibrator.told(p)
-        policy = self._stricter(self._policy_for(purpose), purpose.language, document)
-        policy = policy.for_calibrator(calibrator.id)
-        tier, reason = policy.decide(shown, source=calibrator.source)
-        if bound:
-            reason = reason.replace("about", bound, 1)
-        reason = calibrator.of_labels(reason)
-        if refuted > 0.0 and tier is Tier.ACCEPT:
-            tier = Tier.REVIEW  # alternatives are never above it
-        elif refuted <= 0.0 and confidence.tier is Tier.ACCEPT and tier is not Tier.ACCEPT:
-            # Its threshold lies beyond what labels can tell of one suggestion, and what agrees is no evidence
-            # against it.
-            tier, reason = confidence.tier, confidence.reason
-        moved = attrs.evolve(
-            confidence,
-            calibrated=shown,
-            tier=tier,
-            reason=f"typed along for {counted(typed, 'character')}; {reason}",
-            cause="",
-            certified=policy.certified and tier is Tier.ACCEPT,
+        policy = self._stricter(policy, purpose.language, document).for_calibrator(calibrator.id)
+        reject_below, accepts_from = policy.thresholds
+        usage = lines.usage if purpose.task == "line" and calibrator.source != "prior" else None
+        shares = usage and usage.shares(reject_below)
+        return InForce(
+            *(calibrator, policy, self._stricter(self.policy, purpose.language, document)),
+            measure=self.measure,
+            lines=lines,
+            accepts_from=accepts_from,
+            usage=rejected_words(*shares) if shares else "",
         )
-        return moved, tuple(later)
-
-    def _usage(self, purpose: Purpose, policy: Policy) -> str:
-        """How often lines that a policy rejects are used, in words; "" if no labels of their model say so."""
-        if purpose.task != "line" or self.calibrator(purpose).source == "prior":
-            return ""
-        known = self._find(purpose).lines.usage
-        shares = known and known.shares(policy.thresholds[0])
-        return rejected_words(*shares) if shares else ""
-
-    def survives(self, purpose: Purpose, evidence: Evidence, confidence: Confidence) -> float | None:
-        """The probability that a suggested line is kept, as it is or after an edit, in [0, 1]; None where no
-        labels of its model say so.
-
-        confidence: of the line, by `assess`.
-        """
-        whole = confidence.calibrated
-        if whole is None or confidence.calibrator.source == "prior":
-            return None
-        curve = self._find(purpose).lines.survival
-        return None if curve is None else curve.probability(evidence, whole)
-
-    def accepts_from(self, purpose: Purpose, *, document: str = "") -> float | None:
-        """The lowest probability of what is accepted in a document; None if nothing is."""
-        policy = self._stricter(self._policy_for(purpose), purpose.language, document)
-        return policy.for_calibrator(self.calibrator(purpose).id).thresholds[1]
 
     def tier(
         self, probability: float | None, like: Confidence, *, language: str = "", document: str = ""
@@ -187,44 +234,6 @@ class ConfidenceEstimator:
         policy = self._stricter(self.policy, language, document)
         return policy.decide(probability, source=like.calibrator.source)
 
-    def alternatives(
-        self,
-        purpose: Purpose,
-        first: float | None,
-        others: Sequence[tuple[float, Evidence]],
-        *,
-        document: str = "",
-    ) -> list[Confidence]:
-        """The confidences of the alternatives at a place, from rank 2 on: never above review.
-
-        first: the calibrated probability of the first answer; None if there is none. others: each one's share
-        of what the first answer leaves, by the model, in [0, 1], and its evidence.
-        """
-        calibrator = self.calibrator(purpose)
-        ranks = calibrator.ranks
-        probabilities = rank_probabilities(ranks, first, [share for share, _ in others])
-        found = []
-        for rank, ((_, evidence), p) in enumerate(zip(others, probabilities, strict=True)):
-            own, (p, _) = self.assess(purpose, evidence), calibrator.told(p)
-            tier, reason = self.tier(p, own, language=purpose.language, document=document)
-            reason = f"{own.cause}; {reason}" if own.cause else reason
-            curve = ranks[rank] if rank < len(ranks) else None
-            why = _NO_LABELS
-            if curve is not None:
-                why = f"of its rank, {curve.n_correct} of {curve.n} were right where the first one was wrong"
-            found.append(
-                attrs.evolve(
-                    own,
-                    calibrated=p,
-                    measure=f"{ALTERNATIVE_MEASURE}-{1 if curve is None else 2}",
-                    tier=Tier.REVIEW if tier is Tier.ACCEPT else tier,
-                    reason=reason if p is None else f"{reason}; an alternative: {why}",
-                    certified=False,
-                    usage="",  # counted on first suggestions
-                )
-            )
-        return found
-
     def calibrator(self, purpose: Purpose) -> Calibrator:
         """The calibrator in force for a purpose: now if it is asked for the first time, else at the last
         `reload`.
@@ -232,10 +241,6 @@ class ConfidenceEstimator:
         Its state is "drifted" while its certificate is revoked.
         """
         return self._find(purpose).calibrator
-
-    def weighs(self, features: Collection[str], purpose: Purpose) -> bool:
-        """Whether the calibrator in force weighs one of these features: others need not be computed."""
-        return self.calibrator(purpose).weighs(features)
 
     def certificate(self, calibrator_id: str) -> dict[str, Any] | None:
         """What is promised of the tiers of a calibrator in force, as it goes to the client.
@@ -282,15 +287,6 @@ class ConfidenceEstimator:
         if before is not None and (before.calibrator.ref, before.ledger.latest) != present:
             self._on_change(calibrator.ref)
         return now
-
-    def _policy_for(self, purpose: Purpose) -> Policy:
-        """The policy, with the certificate of the calibrator in force where it takes one."""
-        promise = self.promise
-        if promise is None or not isinstance(self.policy, RiskPolicy):
-            return self.policy
-        chosen = self._find(purpose)
-        found = chosen.ledger.certificate(chosen.calibrator.id, promise)
-        return attrs.evolve(self.policy, certificate=found)
 
     def _stricter(self, policy: Policy, language: str, document: str) -> Policy:
         """The policy with the overrides for a document; of several the strictest counts."""
