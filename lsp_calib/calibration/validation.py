@@ -27,7 +27,7 @@ from lsp_calib.calibration.scores import (
     skill_score,
     ties,
 )
-from lsp_calib.confidence.measures import geometric_mean
+from lsp_calib.confidence.features import geometric_mean
 from lsp_calib.errors import DataError
 
 

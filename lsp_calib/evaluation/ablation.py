@@ -22,8 +22,7 @@ from lsp_calib.calibration.binomial import least_rate
 from lsp_calib.calibration.calibrators.fitting import RECIPES, FeatureData, Recipe
 from lsp_calib.calibration.reliability import reliability
 from lsp_calib.calibration.validation import Interval, grouped_folds, out_of_fold, select_first_t, summarise
-from lsp_calib.confidence.features import FEATURES, PLACES
-from lsp_calib.confidence.measures import raw_confidences
+from lsp_calib.confidence.features import FEATURES, PLACES, raw_confidences
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.calibration_errors import BoundedError, simultaneous_errors
 from lsp_calib.evaluation.header import Header

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from lsp_calib.calibration.reliability import wilson_interval
 from lsp_calib.calibration.tiers import PRESETS
 from lsp_calib.calibration.validation import Interval
-from lsp_calib.confidence.measures import measure_name
+from lsp_calib.confidence.features import measure_name
 from lsp_calib.evaluation.scores import ALL, CHOSEN, LEAST_SKILL, Row, Scores
 from lsp_calib.files import replace_file
 

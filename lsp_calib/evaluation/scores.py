@@ -16,7 +16,7 @@ from lsp_calib.calibration.calibrators.fitting import FeatureData, recipes_of
 from lsp_calib.calibration.logistic import LOOSE_PRIOR, PlattCalibrator, sigmoid
 from lsp_calib.calibration.tiers import PRESETS
 from lsp_calib.calibration.validation import Interval, out_of_fold, select_first_t, summarise
-from lsp_calib.confidence.measures import measure_name, raw_confidences
+from lsp_calib.confidence.features import measure_name, raw_confidences
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.records import Record

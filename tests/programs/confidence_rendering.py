@@ -24,7 +24,7 @@ from lsp_calib.calibration.tiers import PRESETS
 from lsp_calib.calibration.validation import Interval, out_of_fold, summarise
 from lsp_calib.commands.calibrators import curve_words, feature_words
 from lsp_calib.commands.paper import PaperReport, repeat_studies
-from lsp_calib.confidence.measures import by_name
+from lsp_calib.confidence.features import by_name
 from lsp_calib.evaluation import ablation as ablation_
 from lsp_calib.evaluation.ablation import Ablation, Part, run_ablation, tiers
 from lsp_calib.evaluation.lines import INSERTING, NEW_LINE, WRITING_ON

@@ -24,7 +24,7 @@ from lsp_calib.calibration.logistic import LOOSE_PRIOR, PlattCalibrator, Prior
 from lsp_calib.calibration.scores import skill_score
 from lsp_calib.calibration.tiers import RiskPolicy, TierPolicy
 from lsp_calib.calibration.validation import Interval
-from lsp_calib.confidence.measures import geometric_mean
+from lsp_calib.confidence.features import geometric_mean
 from lsp_calib.errors import CalibratorError
 from lsp_calib.values import Evidence, ModelIdentity, Tier
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from lsp_calib.calibration.logistic import PlattCalibrator
 from lsp_calib.calibration.scores import skill_score
 from lsp_calib.calibration.validation import grouped_folds, out_of_fold, select_first_t
-from lsp_calib.confidence.measures import geometric_mean
+from lsp_calib.confidence.features import geometric_mean
 from lsp_calib.errors import DataError
 
 many_groups = st.lists(st.integers(0, 12), min_size=2, max_size=80).filter(lambda g: len(set(g)) > 1)

@@ -19,8 +19,7 @@ from lsp_calib.calibration.calibrators.lent import borrowed_curve
 from lsp_calib.calibration.calibrators.purpose import Origin
 from lsp_calib.calibration.logistic import log_odds, sigmoid
 from lsp_calib.calibration.tiers import TierPolicy
-from lsp_calib.confidence.features import FEATURES
-from lsp_calib.confidence.measures import geometric_mean, total
+from lsp_calib.confidence.features import FEATURES, geometric_mean, total
 from lsp_calib.values import Evidence, Tier
 
 BEST = Curve(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_calib.confidence.measures import (
+from lsp_calib.confidence.features import (
     arithmetic_mean,
     by_name,
     first_tokens,

@@ -23,7 +23,7 @@ from lsp_calib.completion.service import (
     Hiding,
     is_explored,
 )
-from lsp_calib.confidence.measures import by_name
+from lsp_calib.confidence.features import by_name
 from lsp_calib.inference.engine import LoadedModel, Request
 from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.values import (

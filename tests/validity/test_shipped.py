@@ -35,8 +35,7 @@ from lsp_calib.calibration.tiers import PRESETS
 from lsp_calib.calibration.validation import bootstrap_difference, out_of_fold
 from lsp_calib.commands.calibrate import fit_records
 from lsp_calib.completion.prompt import Layout
-from lsp_calib.confidence.features import FEATURES
-from lsp_calib.confidence.measures import by_name
+from lsp_calib.confidence.features import FEATURES, by_name
 from lsp_calib.evaluation.ablation import SHIPPED as SHIPPED_ROW
 from lsp_calib.evaluation.ablation import checksum
 from lsp_calib.evaluation.ablation import share as words_of

@@ -31,8 +31,7 @@ from lsp_calib.calibration.calibrators.purpose import (
 from lsp_calib.calibration.document import Count, Document, Text, parse, read, written
 from lsp_calib.calibration.tiers import Policy
 from lsp_calib.calibration.validation import Interval
-from lsp_calib.confidence.features import BEYOND_NAME, FEATURES
-from lsp_calib.confidence.measures import by_name, first_tokens
+from lsp_calib.confidence.features import BEYOND_NAME, FEATURES, by_name, first_tokens
 from lsp_calib.errors import CalibratorError, DataError
 from lsp_calib.files import read_file, why, write_atomically
 from lsp_calib.values import CalibratorRef, Confidence, Evidence, ModelIdentity, Tier
@@ -55,7 +54,7 @@ class Calibrator:
 
     curves: at least one, one for each measure, the preferred first: an answer gets its probability from the
         first curve whose features are all known.
-    raw_measure: name of the raw confidence, as `measures.by_name` takes it: a number that needs no labels,
+    raw_measure: name of the raw confidence, as `features.by_name` takes it: a number that needs no labels,
         shown beside the probability.
     n, n_correct: labels it was fitted on, and how many of them were correct.
     metrics: of out-of-fold predictions of the first curve, by name (METRICS), each with its interval.

@@ -19,8 +19,7 @@ from msgspec.structs import replace
 from lsp_calib.calibration.arrays import BoolArray, FloatArray
 from lsp_calib.calibration.document import Count, Document, Text, as_floats
 from lsp_calib.calibration.logistic import LOOSE_PRIOR, PlattCalibrator, Prior, log_odds, sigmoid
-from lsp_calib.confidence.features import VERSION
-from lsp_calib.confidence.measures import by_name, first_tokens
+from lsp_calib.confidence.features import VERSION, by_name, first_tokens
 from lsp_calib.errors import CalibratorError, DataError
 from lsp_calib.values import Evidence
 
@@ -39,7 +38,7 @@ _MOST = 1e6  # of a feature: each is a count, a share or some nats; more is dama
 
 @lru_cache(maxsize=256)  # asked for each feature of each label of a refit
 def is_plain(measure: str) -> bool:
-    """Whether a name is that of a measure of log-probabilities alone, as `measures.by_name` takes it."""
+    """Whether a name is that of a measure of log-probabilities alone, as `features.by_name` takes it."""
     try:
         first_tokens(measure)
     except DataError:

@@ -51,8 +51,7 @@ from lsp_calib.calibration.validation import (
     select_first_t,
     summarise,
 )
-from lsp_calib.confidence.features import ENCODER, FEATURES, SUMMARY_FEATURES
-from lsp_calib.confidence.measures import measure_name, raw_confidences
+from lsp_calib.confidence.features import ENCODER, FEATURES, SUMMARY_FEATURES, measure_name, raw_confidences
 from lsp_calib.errors import DataError
 from lsp_calib.values import Evidence
 

@@ -21,7 +21,7 @@ from lsp_calib.calibration.calibrators.purpose import Origin, Purpose, is_same_m
 from lsp_calib.calibration.document import Count, Document, Text
 from lsp_calib.calibration.logistic import Prior
 from lsp_calib.calibration.validation import Interval
-from lsp_calib.confidence.measures import measure_name
+from lsp_calib.confidence.features import measure_name
 from lsp_calib.errors import CalibratorError
 from lsp_calib.languages import family_of
 from lsp_calib.values import ModelIdentity

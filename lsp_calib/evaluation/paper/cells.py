@@ -22,7 +22,7 @@ from lsp_calib.calibration.validation import (
     select_first_t,
 )
 from lsp_calib.completion.prompt import PLAIN_VERSION
-from lsp_calib.confidence.measures import arithmetic_mean, geometric_mean, raw_confidences
+from lsp_calib.confidence.features import arithmetic_mean, geometric_mean, raw_confidences
 from lsp_calib.errors import DataError
 from lsp_calib.evaluation.baselines import entropy_confidence, length_confidence, relative_length
 from lsp_calib.evaluation.header import Header
