@@ -10,6 +10,7 @@ import re
 import signal
 import struct
 import subprocess
+import sys
 import termios
 import threading
 import time
@@ -23,6 +24,26 @@ import pyte
 COLUMNS, LINES = 100, 30
 # How many times longer everything may take, on a machine that is busy.
 PATIENCE = float(os.environ.get("LSP_CALIB_PATIENCE", "1"))
+# A document to type in, and the folders of programs: with the server that is tested, and without any.
+SOURCE = '''\
+"""Arithmetic."""
+
+
+def add(first, second):
+    return first + second
+
+
+def subtract(first, second):
+    """The difference of two numbers."""
+    return first - second
+
+
+def multiply(first, second):
+    """The product of two numbers."""
+
+'''
+PATH = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+ELSEWHERE = os.pathsep.join(one for one in PATH.split(":") if not (Path(one) / "lsp-calib").exists())
 # Sequences that pyte 0.8.2 would print: those with the private markers < = >, those of Kitty's keyboard, and
 # questions in device control strings.
 _BEYOND_PYTE = re.compile(rb"\x1b\[(?:[<=>][0-9;:]*[ -/]*[@-~]|\?[0-9;]*u)|\x1bP[^\x1b]*\x1b\\")

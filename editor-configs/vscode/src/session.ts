@@ -25,12 +25,8 @@ const END_LIMIT_MS = 5_000;
 const CONNECTION_LOST: unknown[] = [-32099, -32097, -32096, 'EPIPE', 'ECONNRESET', 'ERR_STREAM_DESTROYED'];
 
 class Client extends LanguageClient {
-  /** How often its server has ended, whether it is started again after the last end, and whether somebody waits for it to be ready. */
-  ends = 0;
-  goesOn = false;
-  awaited = false;
-  /** Whether its server could not be started, which has been said: nothing but another client starts one. */
-  failed = false;
+  /** Whether its server has started once. One that has not is not started again: whoever started it says so. */
+  ready = false;
 
   override error(message: string, data?: unknown, show?: boolean | 'force'): void {
     // 'force' is "could not be started" and "will not be restarted" alone: the session says it better.
@@ -237,9 +233,9 @@ export class Session {
     });
     status.update({ state: 'starting', message: 'starting the server' });
     try {
-      await ready(client);
+      await client.start();
+      client.ready = true;
     } catch (error) {
-      client.failed = true; // the end of its process, which comes later, is not another failure
       if (this.client !== client) {
         return;
       }
@@ -251,11 +247,6 @@ export class Session {
       return;
     }
     if (this.client !== client) {
-      return;
-    }
-    if (client.ends > 0 && !client.goesOn) {
-      // It ended just when it had become ready, and for the last time.
-      await this.dead('ended several times within minutes');
       return;
     }
     const told = client.initializeResult?.capabilities.experimental as { lspCalib?: { badges?: Legend } } | undefined;
@@ -302,19 +293,15 @@ export class Session {
       error: () => ({ action: ErrorAction.Continue, handled: true }),
       closed: () => {
         const client = current();
-        if (!client || client.failed) {
+        if (!client?.ready) {
           return { action: CloseAction.DoNotRestart, handled: true };
         }
         this.hide();
-        client.ends += 1;
-        client.goesOn = this.restarts.another(Date.now());
-        if (client.goesOn) {
+        if (this.restarts.another(Date.now())) {
           this.views.status.update({ state: 'starting', message: 'the server ended and is started again' });
           return { action: CloseAction.Restart, handled: true };
         }
-        if (!client.awaited) {
-          void this.dead('ended several times within minutes');
-        }
+        void this.dead('ended several times within minutes');
         return { action: CloseAction.DoNotRestart, handled: true };
       },
     };
@@ -347,30 +334,6 @@ export class Session {
     if (answer) {
       await vscode.commands.executeCommand('workbench.action.openSettings', 'lspCalib.server.path');
     }
-  }
-}
-
-/** Waits until a server is ready: where one ends before it is and is started again, for that one. */
-async function ready(client: Client): Promise<void> {
-  client.awaited = true;
-  try {
-    for (;;) {
-      const { ends } = client;
-      try {
-        return await client.start();
-      } catch (error) {
-        // What is written to a server that ends fails before its end is known.
-        const limit = Date.now() + END_LIMIT_MS;
-        while (lost(error) && client.ends === ends && Date.now() < limit) {
-          await new Promise((resolve) => setTimeout(resolve, 20));
-        }
-        if (client.ends === ends || !client.goesOn) {
-          throw error;
-        }
-      }
-    }
-  } finally {
-    client.awaited = false;
   }
 }
 

@@ -51,33 +51,11 @@ def multiply(first, second):
 '''
 
 
-def find_nvim(variable: str, least: tuple[int, int], below: tuple[int, int]) -> tuple[str, str]:
-    """The nvim of a version from `least` to below `below`; "" if there is none, and then the reason."""
-    program = os.environ.get(variable) or shutil.which("nvim")
-    wanted = f"{least[0]}.{least[1]}" + (" or later" if below[0] > 0 else f" to {below[0]}.{below[1] - 1}")
-    if not program:
-        return "", f"no nvim on PATH; set {variable} to one of version {wanted}"
-    try:
-        said = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=20, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return "", f"{program} does not start: {error}"
-    found = re.search(r"NVIM v(\d+)\.(\d+)", said.stdout)
-    if not found or not least <= (int(found[1]), int(found[2])) < below:
-        return "", f"{program} is {found[0] if found else 'not Neovim'}; {variable} must name one of {wanted}"
-    return program, ""
-
-
-def find_server() -> tuple[str, str]:
-    """The server's program or command line, "" if there is none, and then the reason."""
-    server = os.environ.get("LSP_CALIB_SERVER") or str(Path(sys.executable).with_name("lsp-calib"))
-    if not shutil.which(server) and not shutil.which(server.split()[0]):
-        return "", f"no server at {server}; set LSP_CALIB_SERVER"
-    return server, ""
-
-
-NVIM, NO_NVIM = find_nvim("LSP_CALIB_NVIM", (0, 12), (1, 0))
-OLD_NVIM, NO_OLD_NVIM = find_nvim("LSP_CALIB_OLD_NVIM", (0, 10), (0, 12))
-SERVER, NO_SERVER = find_server()
+NVIM = os.environ.get("LSP_CALIB_NVIM", "")
+OLD_NVIM = os.environ.get("LSP_CALIB_OLD_NVIM", "")
+NO_NVIM = "LSP_CALIB_NVIM names no Neovim 0.12 or later: see .ci/neovim"
+NO_OLD_NVIM = "LSP_CALIB_OLD_NVIM names no Neovim 0.10 or 0.11: see .ci/neovim trixie"
+SERVER = os.environ.get("LSP_CALIB_SERVER") or str(Path(sys.executable).with_name("lsp-calib"))
 
 
 def scripted(folder: Path, script: Mapping[str, Any]) -> str:

@@ -9,8 +9,8 @@ from nvim import NO_NVIM, NO_OLD_NVIM, NVIM, OLD_NVIM, Neovim
 from test_neovim_suggestions import REST, SCRIPT
 
 PROGRAMS = [
-    pytest.param(NVIM, marks=pytest.mark.skipif(bool(NO_NVIM), reason=NO_NVIM or "-"), id="new"),
-    pytest.param(OLD_NVIM, marks=pytest.mark.skipif(bool(NO_OLD_NVIM), reason=NO_OLD_NVIM or "-"), id="0.10"),
+    pytest.param(NVIM, marks=pytest.mark.skipif(not NVIM, reason=NO_NVIM), id="new"),
+    pytest.param(OLD_NVIM, marks=pytest.mark.skipif(not OLD_NVIM, reason=NO_OLD_NVIM), id="0.10"),
 ]
 KEYS = Path(__file__).parents[3] / "editor-configs" / "neovim"
 
@@ -106,7 +106,7 @@ def test_keys_without_an_earlier_mapping_are_themselves(open_bare, program: str)
     assert before["<Tab>"][0] == ["x\ty"]
 
 
-@pytest.mark.skipif(bool(NO_NVIM), reason=NO_NVIM or "-")
+@pytest.mark.skipif(not NVIM, reason=NO_NVIM)
 def test_a_mapping_of_a_buffer_goes_first_and_is_not_taken_for_the_others(open_bare) -> None:
     nvim = open_bare(NVIM)
     nvim.lua("vim.cmd('inoremap <M-n> all') vim.cmd('inoremap <buffer> <M-n> here')")
@@ -116,7 +116,7 @@ def test_a_mapping_of_a_buffer_goes_first_and_is_not_taken_for_the_others(open_b
     assert typed(nvim, "x<M-n>y") == ["xally"]
 
 
-@pytest.mark.skipif(bool(NO_NVIM), reason=NO_NVIM or "-")
+@pytest.mark.skipif(not NVIM, reason=NO_NVIM)
 def test_a_suggestion_goes_before_an_earlier_mapping(open_scripted, folder: Path) -> None:
     shipped = (Path(__file__).parent / "init.lua").read_text()
     here = f"local here = '{Path(__file__).parent}'"

@@ -115,15 +115,7 @@ def test_the_status_line_has_no_tier_in_the_menu_of_another_source(nvim: Neovim)
     assert not re.search(TIER, nvim.lua(STATUSLINE))
 
 
-def test_commands_restart_and_health(nvim: Neovim) -> None:
-    nvim.keys(":LspCalib status<CR>")
-    nvim.until("the status", lambda: "lsp-calib: " in nvim.messages())
-    old = nvim.lua("return vim.lsp.get_clients()[1].id")
-    nvim.keys("<CR>:LspCalib restart<CR>")
-    clients = "return vim.tbl_map(function(one) return one.id end, vim.lsp.get_clients({ bufnr = 0 }))"
-    nvim.until("another server", lambda: (now := nvim.lua(clients)) and old not in now)
-    nvim.keys("GA    re")
-    nvim.until("a menu", lambda: nvim.lua(ITEMS))
+def test_health_says_what_works(nvim: Neovim) -> None:
     nvim.keys("<Esc>:checkhealth lsp_calib<CR>")
     text = "\n".join(nvim.until("the report", lambda: "Keys" in str(nvim.lines()) and nvim.lines()))
     assert "suggestions are in the completion menu" in text
@@ -142,6 +134,8 @@ def test_a_restart_loses_no_label(nvim: Neovim, home: Path) -> None:
     clients = "return vim.tbl_map(function(one) return one.id end, vim.lsp.get_clients({ bufnr = 0 }))"
     nvim.until("another server", lambda: (now := nvim.lua(clients)) and old not in now)
     assert nvim.until("a label", lambda: labels(home)) == [("kept", 1)]
+    nvim.keys("o    re")
+    nvim.until("a menu", lambda: nvim.lua(ITEMS))
 
 
 def test_where_there_is_nothing_to_offer_it_is_not_asked_more_with_every_key(nvim: Neovim) -> None:

@@ -292,20 +292,28 @@ def test_from_the_package_of_the_extension_to_the_first_suggestion(
     print(f"install, yes, type: 3 steps, 1 confirmation; {seconds}")
 
 
-def test_a_server_that_is_missing_is_said_once_and_editing_goes_on(
-    editor: Any, environment: dict[str, str], tmp_path: Path
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [(None, "Correct lspCalib.server.path"), ("read -r line", "it ended before it was ready")],
+    ids=["missing", "ends at once"],
+)
+def test_a_server_that_does_not_start_is_said_once_and_editing_goes_on(
+    editor: Any, environment: dict[str, str], tmp_path: Path, program: str | None, words: str
 ) -> None:
-    (tmp_path / "averages.py").write_text(SOURCE)
-    vscode: VSCode = editor(
-        tmp_path, environment=environment, machine={"lspCalib.server.path": "/nonexistent/lsp-calib"}
-    )
+    workspace, path = tmp_path / "statistics", tmp_path / "some-lsp-calib"
+    workspace.mkdir()
+    (workspace / "averages.py").write_text(SOURCE)
+    if program is not None:
+        path.write_text(f"#!/bin/sh\n{program}\n")
+        path.chmod(0o755)
+    vscode: VSCode = editor(workspace, environment=environment, machine={"lspCalib.server.path": str(path)})
     vscode.install()
     vscode.start("averages.py")
-    said = vscode.until("a message", lambda: vscode.notifications(), SECONDS)
-    assert "/nonexistent/lsp-calib" in said
-    assert "lspCalib.server.path" in said
-    assert vscode.page.locator(".notifications-toasts .notification-list-item").count() == 1
+    said = vscode.until("a message", vscode.notifications, SECONDS)
+    assert str(path) in said
+    assert words in said
     vscode.until("the state", lambda: "not working" in vscode.drawn()["status"])
     vscode.to_end()
     vscode.type("x = 1")
     vscode.until("what was typed", lambda: "x = 1" in vscode.lines()[-1])
+    assert vscode.page.locator(".notifications-toasts .notification-list-item").count() == 1
