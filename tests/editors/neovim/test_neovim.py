@@ -60,6 +60,7 @@ def test_a_hover_shows_the_summary_with_its_tier(nvim: Neovim) -> None:
         text = nvim.until("a window", lambda: nvim.lua(floats))
         nvim.keys("l")
         nvim.until("no window", lambda: not nvim.lua(floats))
+        nvim.keys("h")
         return "" if "summarising" in text else text
 
     text = nvim.until("a summary", summary, MODEL_SECONDS)
