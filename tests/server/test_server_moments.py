@@ -89,7 +89,7 @@ async def test_a_suggestion_that_is_accepted_in_the_middle(connect: Connect, tmp
 
 
 async def test_one_that_is_shown_anew_after_its_label_was_first_seen_where_it_agrees(
-    connect: Connect,
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is another suggestion, of which three characters were typed along: no refit learns from it."""
     editor = await connect({**SCRIPT, "clock": True}, text=TEXT)
@@ -109,6 +109,8 @@ async def test_one_that_is_shown_anew_after_its_label_was_first_seen_where_it_ag
     await editor.in_order()
     rows = {row["id"]: row for row in exported(editor)}
     assert (rows[again["id"]]["typed"], rows[again["id"]]["accepted_typed"]) == (3, 3)
+    now = time.time() + 200.0  # as the scripted clock has it: labels from the future are not read
+    monkeypatch.setattr(time, "time", lambda: now)
     with closing(FeedbackStore(editor.home / "feedback.db")) as store:
         ((sha256, name, prompt),) = set(
             store.read("SELECT model_sha256, model, prompt_version FROM suggestions")

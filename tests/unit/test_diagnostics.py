@@ -42,19 +42,26 @@ class Client:
         self.pushed.append(params)
 
 
+# A line that is no longer there carries none.
+INSERTED = [(0, suggestion("1")), (7, suggestion("gone"))]
+
+
+def tracking_of(client: Any) -> Any:
+    """What tells the diagnostics of a client of changes."""
+    tracking: Any = SimpleNamespace(inserted=lambda _: INSERTED, doubtful=lambda *_: None)
+    tracking.diagnostics = Diagnostics(client, tracking)
+    return tracking
+
+
 def diagnostics(client: Any) -> Diagnostics:
-    # A line that is no longer there carries none.
-    inserted = [(0, suggestion("1")), (7, suggestion("gone"))]
-    tracking: Any = SimpleNamespace(
-        inserted=lambda _: inserted, doubtful=lambda *_: None, marked=lambda: [URI]
-    )
-    return Diagnostics(client, tracking)
+    found: Diagnostics = tracking_of(client).diagnostics
+    return found
 
 
 @pytest.mark.parametrize("pulls", [True, False])
 def test_a_client_pulls_or_is_pushed_to_never_both(pulls: bool) -> None:
     client = Client(pulls)
-    diagnostics(client).refresh(URI)
+    tracking_of(client).marks_changed(URI, INSERTED)
     assert (client.pulls, len(client.pushed)) == ((1, 0) if pulls else (0, 1))
     if not pulls:
         [one] = client.pushed[0].diagnostics
