@@ -12,7 +12,6 @@ import record_typing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_calib.errors import DataError
 from lsp_calib.tools.bench.trace import Edit, Kind, Step, load_trace, select
 
 EDITS = load_trace()
@@ -38,16 +37,6 @@ class TestTheRecordingThatIsShipped:
     def test_replaying_it_gives_the_text_that_was_recorded(self, edit: Edit) -> None:
         assert record_typing.sha256_of(edit.replay()) == edit.after_sha256
 
-    @EACH
-    def test_it_ends_with_the_text_of_the_commit_to_the_byte(self, edit: Edit) -> None:
-        assert "\n".join(edit.replay()) == committed(edit.commit, edit.name)
-
-    @EACH
-    def test_every_line_it_begins_with_is_of_the_commit_or_of_the_one_before(self, edit: Edit) -> None:
-        known = set(committed(edit.commit, edit.name).split("\n"))
-        known |= set(committed(f"{edit.commit}^", edit.name).split("\n"))
-        assert set(edit.before) <= known
-
     def test_recording_again_gives_the_same_bytes(self) -> None:
         for commit, name in record_typing.SOURCES:
             committed(f"{commit}^", name)
@@ -63,35 +52,6 @@ class TestTheRecordingThatIsShipped:
         assert sum(step.kind is Kind.BACKSPACE for step in steps) >= 20
         assert sum(step.jump for step in steps) >= 10
         assert len(record_typing.dump_trace(EDITS)) < 300_000
-
-    @EACH
-    def test_there_are_always_thirty_lines_below_the_cursor(self, edit: Edit) -> None:
-        assert 100 <= len(edit.before) <= 500
-        lines = list(edit.before)
-        for step in edit.steps:
-            line, column = step.apply(lines)
-            assert len(lines) - 1 - line >= 30
-            assert column <= len(lines[line])
-
-    @EACH
-    def test_a_step_that_is_no_jump_goes_on_where_the_last_one_ended(self, edit: Edit) -> None:
-        cursor = None
-        for step in edit.steps:
-            assert step.jump == (cursor not in (step.start, step.end))
-            cursor = step.cursor
-
-    @EACH
-    def test_keys_are_pressed_one_at_a_time(self, edit: Edit) -> None:
-        for step in edit.steps:
-            if step.kind is Kind.TYPE:
-                assert len(step.text) == 1 or not step.text.strip(" ")
-            if step.kind is Kind.NEWLINE:
-                assert step.text[0] == "\n"
-                assert not step.text[1:].strip(" ")
-            if step.kind in (Kind.BACKSPACE, Kind.DELETE):
-                assert step.text == ""
-                assert step.start < step.end
-            assert step.pause_ms > 0
 
 
 class TestParts:
@@ -119,12 +79,6 @@ class TestParts:
         assert any(step.jump for step in steps)
         assert any(step.kind is Kind.NEWLINE for step in steps)
         assert any(step.kind is Kind.TYPE and not step.jump for step in steps)
-
-    def test_a_damaged_recording_is_named(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-        (tmp_path / "trace.json.gz").write_bytes(record_typing.dump_trace(EDITS)[:-20])
-        monkeypatch.setattr("lsp_calib.tools.bench.trace.resources.files", lambda _: tmp_path)
-        with pytest.raises(DataError, match=r"trace\.json\.gz"):
-            load_trace()
 
 
 @given(
