@@ -1,4 +1,5 @@
-"""The value types that pass between the rooms: know these, and you know the program.
+"""The value types that pass between the rooms, and the memory that they are kept in: know these, and you know
+the program.
 
 document + position -> Prompt -> Generation -> raw confidence -> Confidence -> Suggestion -> LSP shapes
                                                                                   |
@@ -10,9 +11,10 @@ from __future__ import annotations
 import enum
 import re
 import uuid
+from collections import OrderedDict
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import attrs
 
@@ -418,3 +420,42 @@ class Override:
     path: str | None = None
     accept_from: float = 0.0
     reject_below: float = 0.0
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class LRU(OrderedDict[K, V]):
+    """A dictionary of so many entries at most: the one that was used longest ago makes room.
+
+    Setting a key, and `recall`, make it the one used last; `in`, `[]` and `get` look without using it.
+
+    >>> one = LRU[str, int](2)
+    >>> one["a"], one["b"] = 1, 2
+    >>> one.recall("a")
+    1
+    >>> one["c"] = 3
+    >>> list(one)
+    ['a', 'c']
+    """
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.most = most
+
+    def __setitem__(self, key: K, value: V) -> None:
+        super().__setitem__(key, value)
+        self.move_to_end(key)
+        while len(self) > self.most:
+            self.popitem(last=False)
+
+    def amend(self, key: K, value: V) -> None:
+        """Another value of a key that is there, which does not count as a use."""
+        super().__setitem__(key, value)
+
+    def recall(self, key: K) -> V | None:
+        """The value of a key, which counts as used now; None without one."""
+        if key in self:
+            self.move_to_end(key)
+        return self.get(key)

@@ -20,7 +20,6 @@ from rich.table import Table
 from lsp_calib import home
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
-from lsp_calib.calibration.calibrators.curve import Ranked
 from lsp_calib.calibration.calibrators.fitting import (
     Fitted,
     LabelledAnswers,
@@ -30,6 +29,7 @@ from lsp_calib.calibration.calibrators.fitting import (
 )
 from lsp_calib.calibration.calibrators.purpose import Origin, Purpose
 from lsp_calib.calibration.calibrators.purpose import Task as TaskName
+from lsp_calib.calibration.calibrators.ranks import Ranked
 from lsp_calib.calibration.calibrators.refit import COMMITS
 from lsp_calib.calibration.validation import Interval
 from lsp_calib.commands.calibration_trial import LINE, PLURAL, TASKS, Comparison, Judged, labels_of

@@ -19,14 +19,13 @@ from rich.table import Table
 from rich.text import Text
 
 from lsp_calib.badges import counted
-from lsp_calib.calibration.calibrators.calibrator import Calibrator
+from lsp_calib.calibration.calibrators.calibrator import Calibrator, Curve, is_plain
 from lsp_calib.calibration.calibrators.calibrator_store import (
     CalibratorStore,
     Listed,
     find,
     in_words,
 )
-from lsp_calib.calibration.calibrators.curve import Curve, is_plain
 from lsp_calib.calibration.calibrators.lent import carried_from, note
 from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.calibrators.refit import COMMITS, FEEDBACK

@@ -21,14 +21,13 @@ from lsp_calib.completion.postprocess import Cleaned, Cut, offered
 from lsp_calib.completion.reasons import Removal
 from lsp_calib.confidence.features import Prefix, prefixes, probability_features
 from lsp_calib.languages import line_comment
-from lsp_calib.lru import LRU
 from lsp_calib.syntax.languages import RULES
 from lsp_calib.syntax.languages.python import PythonDocument
 from lsp_calib.syntax.line_fit import fit_of
 from lsp_calib.syntax.magics import CommandLine
 from lsp_calib.syntax.rules import LanguageRules
 from lsp_calib.syntax.source_tree import Overrun, SourceTree, prose_at, region_of
-from lsp_calib.values import Evidence, Generation
+from lsp_calib.values import LRU, Evidence, Generation
 
 
 def doubtful_span(generation: Generation, text: str) -> tuple[int, int] | None:

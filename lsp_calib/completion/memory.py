@@ -16,8 +16,7 @@ from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.postprocess import closed_by_editors
 from lsp_calib.completion.reasons import Nothing
 from lsp_calib.completion.service import Completion
-from lsp_calib.lru import LRU
-from lsp_calib.values import Timing
+from lsp_calib.values import LRU, Timing
 
 # Completions that are remembered of a document: more than a user goes back to. Each takes a few kilobytes,
 # since a completion has at most `completion.service.MOST_TOKENS` tokens and no line of the document is kept

@@ -26,7 +26,7 @@ from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.prompt import Layout, Snippet, Surroundings
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.languages import language_of
-from lsp_calib.lru import LRU
+from lsp_calib.values import LRU
 from lsp_calib.workspace_files import (
     exclusion_below,
     is_left_out,

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray, group_codes, quietly
-from lsp_calib.calibration.calibrators.curve import FEATURES_MEASURE
+from lsp_calib.calibration.calibrators.calibrator import FEATURES_MEASURE
 from lsp_calib.calibration.calibrators.fitting import FeatureData, recipes_of
 from lsp_calib.calibration.logistic import LOOSE_PRIOR, PlattCalibrator, sigmoid
 from lsp_calib.calibration.tiers import PRESETS

@@ -9,9 +9,8 @@ from typing import Any
 
 import attrs
 
-from lsp_calib.calibration.calibrators.calibrator import Calibrator
+from lsp_calib.calibration.calibrators.calibrator import Calibrator, is_plain
 from lsp_calib.calibration.calibrators.calibrator_store import IMPORTED, CalibratorStore
-from lsp_calib.calibration.calibrators.curve import is_plain
 from lsp_calib.calibration.calibrators.purpose import MOST_AGREE, Origin, Purpose, Task, is_same_model
 from lsp_calib.calibration.calibrators.refit import FEEDBACK, RefitResult
 from lsp_calib.characters import in_one_line

@@ -19,9 +19,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray
-from lsp_calib.calibration.calibrators.calibrator import Calibrator
+from lsp_calib.calibration.calibrators.calibrator import Calibrator, Wanted, in_order, is_plain
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore, Held, editing
-from lsp_calib.calibration.calibrators.curve import Wanted, in_order, is_plain
 from lsp_calib.calibration.calibrators.line_curves import PREFIXES
 from lsp_calib.calibration.calibrators.promotion import MOST_OF_ONE_LINE, LabelWeights
 from lsp_calib.calibration.calibrators.purpose import Purpose

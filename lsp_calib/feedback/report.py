@@ -12,8 +12,8 @@ from typing import Any
 import attrs
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray
+from lsp_calib.calibration.calibrators.calibrator import Wanted
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore, Listed
-from lsp_calib.calibration.calibrators.curve import Wanted
 from lsp_calib.calibration.calibrators.refit import COMMITS
 from lsp_calib.calibration.validation import Interval
 from lsp_calib.feedback import report_data

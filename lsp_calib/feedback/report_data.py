@@ -16,8 +16,8 @@ import attrs
 import numpy as np
 
 from lsp_calib.calibration.arrays import group_codes
+from lsp_calib.calibration.calibrators.calibrator import Wanted
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
-from lsp_calib.calibration.calibrators.curve import Wanted
 from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.feedback.comparison import Accuracy, Compared, Share, Sums, outcome_of
 from lsp_calib.feedback.events import SURVIVAL, TYPED, EventKind

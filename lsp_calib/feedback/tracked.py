@@ -28,8 +28,7 @@ from lsp_calib.feedback.events import (
     Moment,
 )
 from lsp_calib.feedback.lines import LineMap, LostLineError, share_changed
-from lsp_calib.lru import LRU
-from lsp_calib.values import Suggestion
+from lsp_calib.values import LRU, Suggestion
 
 # Suggestions followed per document until settled, and again as many for their survival.
 FOLLOWED_AT_MOST = 64

@@ -20,9 +20,8 @@ from lsp_calib.errors import LspCalibError
 from lsp_calib.feedback.report import Latency
 from lsp_calib.inference.engine import EngineState, LoadedModel
 from lsp_calib.inference.models.demands import Answers, slow_here
-from lsp_calib.lru import LRU
 from lsp_calib.server.messages import Connection, LoadProgress, UserMessages
-from lsp_calib.values import CalibratorRef, Suggestion
+from lsp_calib.values import LRU, CalibratorRef, Suggestion
 
 logger = logging.getLogger(__name__)
 

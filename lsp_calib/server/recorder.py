@@ -16,9 +16,9 @@ from pygls.capabilities import get_capability
 from pygls.exceptions import JsonRpcException
 
 from lsp_calib import home
+from lsp_calib.calibration.calibrators.calibrator import Wanted
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
-from lsp_calib.calibration.calibrators.curve import Wanted
 from lsp_calib.completion.reasons import Removal
 from lsp_calib.completion.service import Completion
 from lsp_calib.errors import LspCalibError

@@ -23,7 +23,6 @@ from lsp_calib.characters import escape_markdown, escape_prose, plain_prose, sho
 from lsp_calib.errors import LspCalibError, SettingsError
 from lsp_calib.feedback.events import Event, EventKind, How, Label
 from lsp_calib.inference.engine import EngineState, Priority
-from lsp_calib.lru import LRU
 from lsp_calib.server.admission import Admission, IdleWork
 from lsp_calib.server.documents import CalibDocument, DocumentChanged, DocumentClosed
 from lsp_calib.server.examples import ExampleIndex
@@ -37,7 +36,7 @@ from lsp_calib.summarization.examples import Example
 from lsp_calib.summarization.insertion import Insertion, insertion, may_insert, noun
 from lsp_calib.summarization.service import Summary, SummaryService
 from lsp_calib.syntax import Function
-from lsp_calib.values import ModelIdentity, Suggestion, is_suggestion_id
+from lsp_calib.values import LRU, ModelIdentity, Suggestion, is_suggestion_id
 
 logger = logging.getLogger(__name__)
 

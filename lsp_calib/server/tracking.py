@@ -14,7 +14,6 @@ from lsp_calib.characters import indentation_of
 from lsp_calib.completion.service import Completion
 from lsp_calib.feedback.events import Event, EventKind
 from lsp_calib.feedback.tracker import Remains, Tracker
-from lsp_calib.lru import LRU
 from lsp_calib.server.documents import (
     CalibDocument,
     DocumentChanged,
@@ -26,7 +25,7 @@ from lsp_calib.server.documents import (
 )
 from lsp_calib.server.messages import Clock, Connection, pulls_diagnostics
 from lsp_calib.server.recorder import Recorder
-from lsp_calib.values import Suggestion, Tier
+from lsp_calib.values import LRU, Suggestion, Tier
 
 # Suggestions whose doubtful span is remembered: more than are on screen, and followed, at once.
 _SPANS = 1000

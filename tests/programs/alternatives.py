@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from lsp_calib.calibration.calibrators.curve import Ranked, fit_ranks, rank_probabilities
+from lsp_calib.calibration.calibrators.ranks import Ranked, fit_ranks, rank_probabilities
 from lsp_calib.calibration.scores import auc, skill_score
 from lsp_calib.calibration.validation import grouped_folds
 from lsp_calib.commands.calibrate import ranked

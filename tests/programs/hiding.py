@@ -26,8 +26,12 @@ from offered_lines import shipped_for
 from sure_parts import MODELS, offered, records_of, wilson
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray, group_codes, quietly
-from lsp_calib.calibration.calibrators.calibrator import Calibrator
-from lsp_calib.calibration.calibrators.curve import FEATURES_MEASURE, WITHOUT_ENTROPIES, WITHOUT_GRAMMAR
+from lsp_calib.calibration.calibrators.calibrator import (
+    FEATURES_MEASURE,
+    WITHOUT_ENTROPIES,
+    WITHOUT_GRAMMAR,
+    Calibrator,
+)
 from lsp_calib.calibration.calibrators.fitting import RECIPES, FeatureData, FitChoice, Recipe
 from lsp_calib.calibration.calibrators.line_curves import SURVIVAL, USAGE, SurvivalCurve, Usage, UsedLines
 from lsp_calib.calibration.document import written

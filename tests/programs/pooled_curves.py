@@ -25,11 +25,11 @@ from lsp_calib import home
 from lsp_calib.calibration import document
 from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, group_codes, quietly
 from lsp_calib.calibration.binomial import least_rate
-from lsp_calib.calibration.calibrators.calibrator import Calibrator
-from lsp_calib.calibration.calibrators.curve import (
+from lsp_calib.calibration.calibrators.calibrator import (
     FEATURES_MEASURE,
     WITHOUT_ENTROPIES,
     WITHOUT_GRAMMAR,
+    Calibrator,
     Curve,
 )
 from lsp_calib.calibration.calibrators.fitting import RECIPES, FeatureData, FitChoice, Recipe

@@ -29,7 +29,7 @@ import numpy as np
 from offered_lines import parser_of, read
 
 from lsp_calib.calibration.arrays import FloatArray, group_codes, quietly
-from lsp_calib.calibration.calibrators.curve import FEATURES_MEASURE
+from lsp_calib.calibration.calibrators.calibrator import FEATURES_MEASURE
 from lsp_calib.calibration.calibrators.fitting import SUMMARY_RECIPES, FeatureData, FitChoice, Recipe
 from lsp_calib.calibration.logistic import WEIGHT_SPREADS, sigmoid
 from lsp_calib.calibration.scores import skill_score

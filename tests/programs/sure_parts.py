@@ -28,8 +28,7 @@ from msgspec.structs import replace
 from offered_lines import shipped_for
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray
-from lsp_calib.calibration.calibrators.calibrator import Calibrator
-from lsp_calib.calibration.calibrators.curve import Weighted
+from lsp_calib.calibration.calibrators.calibrator import Calibrator, Weighted
 from lsp_calib.calibration.calibrators.line_curves import NAMES, PREFIXES, PrefixCurve, TypedAlong, agreement
 from lsp_calib.calibration.document import written
 from lsp_calib.calibration.logistic import fit_standardised, log_odds, maximise_posterior, sigmoid

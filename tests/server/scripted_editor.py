@@ -607,9 +607,8 @@ def install_calibrator(home: Path, intercept: float = 0.0) -> Path:
 
     intercept: another one does not quite believe it. Returns the file of the last one.
     """
-    from lsp_calib.calibration.calibrators.calibrator import Calibrator
+    from lsp_calib.calibration.calibrators.calibrator import Calibrator, Curve
     from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
-    from lsp_calib.calibration.calibrators.curve import Curve
     from lsp_calib.calibration.calibrators.purpose import Purpose
     from lsp_calib.home import private_folder
 
@@ -631,8 +630,7 @@ def install_calibrator(home: Path, intercept: float = 0.0) -> Path:
 
 def install_survival(home: Path) -> None:
     """A curve by which a line that does not end unchanged never survives."""
-    from lsp_calib.calibration.calibrators.calibrator import write_document
-    from lsp_calib.calibration.calibrators.curve import Curve
+    from lsp_calib.calibration.calibrators.calibrator import Curve, write_document
     from lsp_calib.calibration.calibrators.line_curves import SURVIVAL, SurvivalCurve
     from lsp_calib.calibration.document import written
     from lsp_calib.home import private_folder
@@ -650,7 +648,7 @@ def install_survival(home: Path) -> None:
 
 def install_curve(home: Path) -> None:
     """A curve by which a beginning is right as often as its tokens say."""
-    from lsp_calib.calibration.calibrators.curve import Weighted
+    from lsp_calib.calibration.calibrators.calibrator import Weighted
     from lsp_calib.calibration.calibrators.line_curves import NAMES, PREFIXES, PrefixCurve, TypedAlong
     from lsp_calib.calibration.document import written
     from lsp_calib.confidence.features import PREFIX_VERSION

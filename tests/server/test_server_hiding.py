@@ -14,9 +14,8 @@ from conftest import Connect
 from lsprotocol import types
 from scripted_editor import URI, Editor, capabilities, install_calibrator, suggestions, until
 
-from lsp_calib.calibration.calibrators.calibrator import Calibrator
+from lsp_calib.calibration.calibrators.calibrator import Calibrator, Curve
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
-from lsp_calib.calibration.calibrators.curve import Curve
 
 # The confidence is the geometric mean of the first four tokens (`install_calibrator`), and lines survive as
 # often (`install_survival`).

@@ -13,9 +13,8 @@ from typing import Any
 
 import attrs
 
-from lsp_calib.calibration.calibrators.calibrator import Calibrator
+from lsp_calib.calibration.calibrators.calibrator import Calibrator, Shift
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
-from lsp_calib.calibration.calibrators.curve import Shift
 from lsp_calib.calibration.calibrators.purpose import Origin
 from lsp_calib.confidence.features import FEATURES, VERSION
 from lsp_calib.feedback.report import FeedbackReport, make_report

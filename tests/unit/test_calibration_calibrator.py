@@ -15,8 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from lsp_calib.calibration.calibrators.calibrator import Calibrator
-from lsp_calib.calibration.calibrators.curve import Curve, Offset, Shift, Weighted, is_plain
+from lsp_calib.calibration.calibrators.calibrator import Calibrator, Curve, Offset, Shift, Weighted, is_plain
 from lsp_calib.calibration.calibrators.fitting import LabelledAnswers, fit_calibrator
 from lsp_calib.calibration.calibrators.purpose import Origin, Purpose
 from lsp_calib.calibration.certificates import certify

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from test_calibration_calibrator import MODEL, make, platt
 
-from lsp_calib.calibration.calibrators.calibrator import SPEAKS, Calibrator
-from lsp_calib.calibration.calibrators.curve import Curve, Offset, Shift, Weighted
+from lsp_calib.calibration.calibrators.calibrator import SPEAKS, Calibrator, Curve, Offset, Shift, Weighted
 from lsp_calib.calibration.calibrators.lent import borrowed_curve
 from lsp_calib.calibration.calibrators.purpose import Origin
 from lsp_calib.calibration.logistic import log_odds, sigmoid

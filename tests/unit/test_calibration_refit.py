@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from test_calibration_calibrator import make, platt, predict
 
 from lsp_calib.calibration.calibrators import refit as refitting
-from lsp_calib.calibration.calibrators.curve import Curve, Offset, Shift, Weighted
+from lsp_calib.calibration.calibrators.calibrator import Curve, Offset, Shift, Weighted
 from lsp_calib.calibration.calibrators.promotion import MOST_WEIGHT, LabelWeights
 from lsp_calib.calibration.calibrators.refit import (
     FEEDBACK,

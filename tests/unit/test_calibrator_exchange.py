@@ -18,9 +18,8 @@ from click.testing import CliRunner, Result
 from feedback_scene import in_haste, settle, show
 
 from lsp_calib import home as state
-from lsp_calib.calibration.calibrators.calibrator import Calibrator
+from lsp_calib.calibration.calibrators.calibrator import FEATURES_MEASURE, Calibrator, Curve
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
-from lsp_calib.calibration.calibrators.curve import FEATURES_MEASURE, Curve
 from lsp_calib.calibration.calibrators.purpose import Origin
 from lsp_calib.calibration.calibrators.refit import COMMITS, FEEDBACK
 from lsp_calib.calibration.document import read

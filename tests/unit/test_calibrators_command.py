@@ -10,9 +10,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from lsp_calib import home as state
-from lsp_calib.calibration.calibrators.calibrator import Calibrator
+from lsp_calib.calibration.calibrators.calibrator import FEATURES_MEASURE, Calibrator, Curve, Offset, Weighted
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore, editing
-from lsp_calib.calibration.calibrators.curve import FEATURES_MEASURE, Curve, Offset, Weighted
 from lsp_calib.calibration.certificates import Promise
 from lsp_calib.cli import main
 from lsp_calib.confidence.features import FEATURES

@@ -13,9 +13,8 @@ from click.testing import CliRunner
 from msgspec.structs import replace
 
 from lsp_calib import home as state
-from lsp_calib.calibration.calibrators.calibrator import Calibrator
+from lsp_calib.calibration.calibrators.calibrator import Calibrator, Shift
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore, roll_back
-from lsp_calib.calibration.calibrators.curve import Shift
 from lsp_calib.calibration.calibrators.lent import carried_from
 from lsp_calib.calibration.calibrators.promotion import LabelWeights
 from lsp_calib.calibration.calibrators.purpose import Origin

@@ -16,8 +16,8 @@ from test_calibration_calibrator import make, platt
 from test_feedback_learning import MODEL, PURPOSE, START, User
 
 from lsp_calib.calibration.calibrators import calibrator_store
+from lsp_calib.calibration.calibrators.calibrator import Curve, Weighted
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore, editing
-from lsp_calib.calibration.calibrators.curve import Curve, Weighted
 from lsp_calib.calibration.certificates import AS_BEFORE, Ledger, Promise
 from lsp_calib.calibration.tiers import RiskPolicy
 from lsp_calib.errors import CalibratorError

@@ -14,8 +14,8 @@ from test_prefixes import curve as prefix_curve
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
-from lsp_calib.calibration.calibrators.curve import RankCurve
 from lsp_calib.calibration.calibrators.line_curves import PREFIXES
+from lsp_calib.calibration.calibrators.ranks import RankCurve
 from lsp_calib.calibration.tiers import Policy, RiskPolicy, TierPolicy
 from lsp_calib.values import CalibratorRef, Confidence, Evidence, Override, Sure, Tier
 

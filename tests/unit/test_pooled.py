@@ -11,9 +11,8 @@ import pytest
 from msgspec.structs import replace
 from test_calibration_calibrator import make, platt
 
-from lsp_calib.calibration.calibrators.calibrator import Calibrator
+from lsp_calib.calibration.calibrators.calibrator import WITHOUT_GRAMMAR, Calibrator, Curve, Weighted
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
-from lsp_calib.calibration.calibrators.curve import WITHOUT_GRAMMAR, Curve, Weighted
 from lsp_calib.calibration.calibrators.lent import (
     FOLDER,
     POOLED_INTERCEPT_SD,

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from lsp_calib import home
+from lsp_calib.calibration.calibrators.calibrator import Weighted
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
-from lsp_calib.calibration.calibrators.curve import Weighted
 from lsp_calib.calibration.calibrators.line_curves import (
     LEAST_LINES,
     NAMES,

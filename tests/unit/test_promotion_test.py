@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_calib.calibration.calibrators.curve import Shift
+from lsp_calib.calibration.calibrators.calibrator import Shift
 from lsp_calib.calibration.calibrators.promotion import (
     ENOUGH,
     ERROR,

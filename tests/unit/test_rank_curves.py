@@ -11,12 +11,7 @@ from hypothesis import strategies as st
 
 from lsp_calib import home
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
-from lsp_calib.calibration.calibrators.curve import (
-    RankCurve,
-    Ranked,
-    fit_ranks,
-    rank_probabilities,
-)
+from lsp_calib.calibration.calibrators.ranks import RankCurve, Ranked, fit_ranks, rank_probabilities
 from lsp_calib.calibration.logistic import log_odds, sigmoid
 from lsp_calib.errors import CalibratorError
 

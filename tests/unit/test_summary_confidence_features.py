@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_calib.calibration.calibrators.curve import is_plain, value_of
+from lsp_calib.calibration.calibrators.calibrator import is_plain, value_of
 from lsp_calib.calibration.calibrators.fitting import RECIPES, SUMMARY_RECIPES, recipes_of
 from lsp_calib.confidence.features import FEATURES, SUMMARY_FEATURES, SUMMARY_VERSION, summary_features
 from lsp_calib.evaluation.header import Header, ObservationList

@@ -15,10 +15,14 @@ from test_eval_summary import WordEncoder
 from test_summarization import EXAMPLE, Scripted
 
 from lsp_calib import home as state
-from lsp_calib.calibration.calibrators.calibrator import Calibrator
+from lsp_calib.calibration.calibrators.calibrator import (
+    FEATURES_MEASURE,
+    WITHOUT_ENCODER,
+    WITHOUT_ENTROPIES,
+    Calibrator,
+)
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
-from lsp_calib.calibration.calibrators.curve import FEATURES_MEASURE, WITHOUT_ENCODER, WITHOUT_ENTROPIES
 from lsp_calib.calibration.calibrators.fitting import SUMMARY_RECIPES, Fitted, LabelledAnswers, fit_calibrator
 from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.tiers import PRESETS

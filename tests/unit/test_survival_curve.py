@@ -13,10 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_calib import home
-from lsp_calib.calibration.calibrators.calibrator import Calibrator
+from lsp_calib.calibration.calibrators.calibrator import (
+    FEATURES_MEASURE,
+    WITHOUT_ENTROPIES,
+    Calibrator,
+    Curve,
+    Weighted,
+)
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
-from lsp_calib.calibration.calibrators.curve import FEATURES_MEASURE, WITHOUT_ENTROPIES, Curve, Weighted
 from lsp_calib.calibration.calibrators.line_curves import SURVIVAL, SurvivalCurve
 from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.document import written

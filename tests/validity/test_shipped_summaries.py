@@ -12,8 +12,12 @@ from summary_confidence import beyond_name, is_apart, table, together
 from test_shipped import assert_same
 
 from lsp_calib import home
-from lsp_calib.calibration.calibrators.calibrator import Calibrator
-from lsp_calib.calibration.calibrators.curve import FEATURES_MEASURE, WITHOUT_ENCODER, WITHOUT_ENTROPIES
+from lsp_calib.calibration.calibrators.calibrator import (
+    FEATURES_MEASURE,
+    WITHOUT_ENCODER,
+    WITHOUT_ENTROPIES,
+    Calibrator,
+)
 from lsp_calib.calibration.calibrators.purpose import MOST_AGREE
 from lsp_calib.commands.calibrate import fit_records
 from lsp_calib.confidence.features import FIT_FEATURES

@@ -8,11 +8,11 @@ from typing import Any
 import attrs
 
 from lsp_calib.badges import counted, rejected_words
-from lsp_calib.calibration.calibrators.calibrator import Calibrator
+from lsp_calib.calibration.calibrators.calibrator import Calibrator, Wanted
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore, LineCurves
-from lsp_calib.calibration.calibrators.curve import Wanted, rank_probabilities
 from lsp_calib.calibration.calibrators.lent import note
 from lsp_calib.calibration.calibrators.purpose import Purpose
+from lsp_calib.calibration.calibrators.ranks import rank_probabilities
 from lsp_calib.calibration.certificates import Ledger, Promise
 from lsp_calib.calibration.tiers import PRESETS, Policy, RiskPolicy, StricterPolicy, summary_policy
 from lsp_calib.confidence.features import Prefix

@@ -16,23 +16,21 @@ import numpy as np
 import numpy.typing as npt
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, group_codes, paired
-from lsp_calib.calibration.calibrators.calibrator import Calibrator
-from lsp_calib.calibration.calibrators.calibrator_store import rests_on
-from lsp_calib.calibration.calibrators.curve import (
+from lsp_calib.calibration.calibrators.calibrator import (
     FEATURES_MEASURE,
     WITHOUT_ENCODER,
     WITHOUT_ENTROPIES,
+    Calibrator,
     Curve,
     Offset,
-    RankCurve,
-    Ranked,
     Weighted,
-    fit_ranks,
     is_plain,
     values_of,
 )
+from lsp_calib.calibration.calibrators.calibrator_store import rests_on
 from lsp_calib.calibration.calibrators.promotion import LabelWeights
 from lsp_calib.calibration.calibrators.purpose import Origin, Purpose, Source, State
+from lsp_calib.calibration.calibrators.ranks import RankCurve, Ranked, fit_ranks
 from lsp_calib.calibration.calibrators.refit import expected_shift, first_known, refit_curve
 from lsp_calib.calibration.logistic import (
     LOOSE_PRIOR,
@@ -66,8 +64,8 @@ _ROUNDS = 2
 class Recipe:
     """One way to make a curve.
 
-    features: names as `curve.value_of` takes them. by_place: whether kinds of places get offsets, shrunk by
-    their labels (`logistic.offsets_by_code`).
+    features: names as `calibrator.value_of` takes them. by_place: whether kinds of places get offsets, shrunk
+    by their labels (`logistic.offsets_by_code`).
     """
 
     name: str
@@ -180,7 +178,7 @@ class FeatureData:
     ) -> FeatureData:
         """The features of the recipes that every one of the answers has.
 
-        evidences: n of them. Raises DataError as `curve.values_of` does.
+        evidences: n of them. Raises DataError as `calibrator.values_of` does.
         """
         columns = {}
         for name in dict.fromkeys(name for recipe in recipes for name in recipe.features):

@@ -15,9 +15,16 @@ from collections.abc import Mapping, Sequence
 import attrs
 from msgspec.structs import replace
 
-from lsp_calib.calibration.calibrators.calibrator import Calibrator, FileDocument
-from lsp_calib.calibration.calibrators.curve import Curve, Offset, RankCurve, Shift, Weighted
+from lsp_calib.calibration.calibrators.calibrator import (
+    Calibrator,
+    Curve,
+    FileDocument,
+    Offset,
+    Shift,
+    Weighted,
+)
 from lsp_calib.calibration.calibrators.purpose import Origin, Purpose, is_same_model
+from lsp_calib.calibration.calibrators.ranks import RankCurve
 from lsp_calib.calibration.document import Count, Document, Text
 from lsp_calib.calibration.logistic import Prior
 from lsp_calib.calibration.validation import Interval

@@ -23,8 +23,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from lsp_calib.calibration.arrays import FloatArray, IntArray
-from lsp_calib.calibration.calibrators.calibrator import FileDocument, write_document
-from lsp_calib.calibration.calibrators.curve import Curve, Weighted
+from lsp_calib.calibration.calibrators.calibrator import Curve, FileDocument, Weighted, write_document
 from lsp_calib.calibration.document import Count, Document, Text, as_floats, written
 from lsp_calib.calibration.logistic import CLIP, PlattCalibrator, Prior, log_odds, sigmoid
 from lsp_calib.calibration.validation import out_of_fold

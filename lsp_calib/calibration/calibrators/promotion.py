@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, group_codes
-from lsp_calib.calibration.calibrators.curve import Shift
+from lsp_calib.calibration.calibrators.calibrator import Shift
 from lsp_calib.calibration.logistic import LOOSE_PRIOR, Prior, log_odds, sigmoid
 from lsp_calib.calibration.scores import log_loss
 

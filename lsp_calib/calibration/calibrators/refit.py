@@ -13,8 +13,7 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, paired
-from lsp_calib.calibration.calibrators.calibrator import Calibrator
-from lsp_calib.calibration.calibrators.curve import Curve, Shift
+from lsp_calib.calibration.calibrators.calibrator import Calibrator, Curve, Shift
 from lsp_calib.calibration.calibrators.lent import shift_of
 from lsp_calib.calibration.calibrators.promotion import (
     ENOUGH,
