@@ -178,11 +178,8 @@ def _is_deep(source: bytes) -> bool:
 _BLOCK = 16
 _BELOW = 12
 
-# A statement of data may have any length. In a document of more than `_WHOLE` lines the part ends at most
-# `_FARTHEST` lines from the block of `_LARGE_BLOCK` lines that holds the line and its neighbours.
-_WHOLE = 4096
-_LARGE_BLOCK = 512
-_FARTHEST = 1024
+# A statement of data may have any length: the part has at most so many more lines each way.
+_FARTHEST = 4096
 
 # An error belongs to a line if it touches one of the lines from so many above to so many below.
 ABOVE = 1
@@ -224,32 +221,12 @@ def region_of(rules: LanguageRules, lines: Sequence[str], row: int) -> tuple[int
     It moves in blocks: seldom, that is, while a user goes from line to line.
     """
     block = row // _BLOCK
-    lowest, highest = _bounds(rules, lines, row)
-    first = max((block - 1) * _BLOCK, lowest)
-    last = min((block + 1 + _BELOW) * _BLOCK, highest)
-    return _widened(rules, lines, (first, last), (lowest, highest))
-
-
-def _bounds(rules: LanguageRules, lines: Sequence[str], row: int) -> tuple[int, int]:
-    """What the region of line `row` must not exceed."""
-    if len(lines) <= _WHOLE:
-        return 0, len(lines)
-    block = row // _LARGE_BLOCK
-    first = max(block - 1, 0) * _LARGE_BLOCK
-    last = min((block + 2) * _LARGE_BLOCK, len(lines))
-    farthest = max(first - _FARTHEST, 0), min(last + _FARTHEST, len(lines))
-    return _widened(rules, lines, (first, last), farthest)
-
-
-def _widened(
-    rules: LanguageRules, lines: Sequence[str], region: tuple[int, int], farthest: tuple[int, int]
-) -> tuple[int, int]:
-    """The region with the lines up to where outermost statements begin, or to the farthest lines."""
-    above = range(region[0], farthest[0], -1)
-    below = range(region[1], farthest[1])
+    first, last = max((block - 1) * _BLOCK, 0), min((block + 1 + _BELOW) * _BLOCK, len(lines))
+    lowest, highest = max(first - _FARTHEST, 0), min(last + _FARTHEST, len(lines))
+    above, below = range(first, lowest, -1), range(last, highest)
     return (
-        next((at for at in above if rules.begins.match(lines[at])), farthest[0]),
-        next((at for at in below if rules.begins.match(lines[at])), farthest[1]),
+        next((at for at in above if rules.begins.match(lines[at])), lowest),
+        next((at for at in below if rules.begins.match(lines[at])), highest),
     )
 
 

@@ -287,10 +287,8 @@ def test_a_remembered_document_has_the_features_of_a_new_one(
 ) -> None:
     """After any edits, wherever the cursor was; regions are made so small that the document has several."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(source_tree, "_WHOLE", 8)
         patched.setattr(source_tree, "_BLOCK", 2)
         patched.setattr(source_tree, "_BELOW", 1)
-        patched.setattr(source_tree, "_LARGE_BLOCK", 4)
         patched.setattr(source_tree, "_FARTHEST", 6)
         document = DocumentFeatures()
         lines = tuple(start)
@@ -335,9 +333,6 @@ def test_regions_of_a_large_file_change_no_verdict_about_its_lines(monkeypatch: 
 
     whole = verdicts()
     monkeypatch.setattr(source_tree, "_BLOCK", blocks)
-    assert verdicts() == whole
-    monkeypatch.setattr(source_tree, "_WHOLE", 50)
-    monkeypatch.setattr(source_tree, "_LARGE_BLOCK", 64)
     assert verdicts() == whole
 
 
