@@ -59,7 +59,6 @@ class Author:
     names: dict[str, str] = attrs.field(factory=dict)
     seen: dict[str, dict[str, Any]] = attrs.field(factory=dict)
     done: list[tuple[int, str, str]] = attrs.field(factory=list)
-    undone: list[tuple[int, str, str]] = attrs.field(factory=list)
     files: dict[str, Path] = attrs.field(factory=dict)
     book: Notebook | None = None
     cut: str = ""
@@ -122,10 +121,6 @@ class Author:
         old = self.uri
         await self.open(None, uri)
         self.editor.close(old)
-
-    async def chooses_language(self, name: str) -> None:
-        self.editor.close(self.uri)
-        self.editor.open(self.text, self.uri, language=name)
 
     # Time, and the end
 
@@ -231,7 +226,6 @@ class Author:
         await self.later(after)
         at = self._offset(start)
         self._change(at, self.text[at : self._offset(end)], text)
-        self.undone.clear()
 
     async def insert(self, line: int, column: int | None, text: str, after: float = 0.3) -> None:
         place = (line, len(self.lines[line]) if column is None else column)
@@ -279,14 +273,9 @@ class Author:
 
     async def undo(self) -> None:
         await self.later(0.3)
-        at, old, new = change = self.done.pop()
+        at, old, new = self.done.pop()
         self._change(at, new, old)
         self.done.pop()
-        self.undone.append(change)
-
-    async def redo(self) -> None:
-        await self.later(0.3)
-        self._change(*self.undone.pop())
 
     async def together(self, *edits: tuple[Place, Place, str]) -> None:
         """Several changes in one message, the last place first."""

@@ -143,7 +143,6 @@ situation(
     "typed over",
     READ.type(SUGGESTED).save().backspace(len(SUGGESTED)).sees().type("net * 2").moves_on(),
 )
-situation("accept it, undo, redo", "kept", TAKEN.undo().redo().moves_on())
 situation(
     "accept it, go on elsewhere, edit it 20 seconds later",
     "edited",
@@ -162,11 +161,6 @@ situation(
 )
 situation("accept it, change it, change it back", "kept", TAKEN.backspace(3).type("tax").moves_on())
 situation("accept it, add something at its end", "edited", TAKEN.type(" + tip").moves_on(), NOT_IT)
-situation(
-    "accept it, save, mend the line 2 seconds later, go on elsewhere",
-    "edited",
-    SAVED.later(2.0).put(AT, OTHERWISE).moves_on(),
-)
 situation(
     "accept it, save, edit the line 40 seconds later",
     "kept",
@@ -233,11 +227,6 @@ situation(
 # Typed, and not taken
 
 situation("type it through", "typed", READ.type(SUGGESTED).moves_on())
-situation(
-    "type it through, with a typo that you mend",
-    "typed",
-    READ.type("net + tsx").backspace(2).type("ax").moves_on(),
-)
 situation(
     "type its beginning, accept the rest",
     "kept",
@@ -419,10 +408,8 @@ situation(
     "edited",
     TAKEN.replace((AT, END_OF_IT), (AT + 1, 4), "; ").moves_on(),
 )
-COMMENTED = TAKEN.insert(AT, 4, "# ")
-situation("accept it, comment it out", "edited", COMMENTED.moves_on(), "it is not in the code")
 situation(
-    "accept it, comment it out and in again", "kept", COMMENTED.replace((AT, 4), (AT, 6), "").moves_on()
+    "accept it, comment it out", "edited", TAKEN.insert(AT, 4, "# ").moves_on(), "it is not in the code"
 )
 situation(
     "accept it, put an `if` above it and indent both",
@@ -435,29 +422,31 @@ situation(
     TAKEN.together(*(((line, 0), (line, 0), "    ") for line in (2, 1, 0))).moves_on(),
 )
 situation(
-    "accept it, move the line down",
-    "kept",
-    TAKEN.replace((AT, 0), (AT + 2, 0), f"    return total\n    total = {SUGGESTED}\n").moves_on(),
-)
-COPIED = TAKEN.insert(AT, 0, f"    total = {SUGGESTED}\n").later(3.0).put(AT, OTHERWISE)
-situation("accept it, copy the line up and change the upper one", "kept", COPIED.moves_on())
-situation(
     "accept it, copy the line down and change both",
     "edited",
-    COPIED.put(AT + 1, "    total = tax").moves_on(),
+    TAKEN.insert(AT, 0, f"    total = {SUGGESTED}\n")
+    .later(3.0)
+    .put(AT, OTHERWISE)
+    .put(AT + 1, "    total = tax")
+    .moves_on(),
 )
 DELETED = TAKEN.delete_line()
 situation("accept it, delete the line", "edited", DELETED.moves_on())
-situation("accept it, delete the line, undo that", "kept", DELETED.undo().moves_on())
 situation("accept it, cut the line and paste it elsewhere", "kept", DELETED.paste_line(LAST - 2).moves_on())
-PASTED = (
-    Steps().open(LIKE, OTHER).goes_to().sees().accept().delete_line().goes_to(OTHER).later(2.0).paste_line(2)
-)
-situation("accept it, cut the line and paste it into another open file", "kept", PASTED.moves_on())
 situation(
     "accept it, cut the line and paste it into another open file, edit it there",
     "edited",
-    PASTED.put(2, OTHERWISE).moves_on(),
+    Steps()
+    .open(LIKE, OTHER)
+    .goes_to()
+    .sees()
+    .accept()
+    .delete_line()
+    .goes_to(OTHER)
+    .later(2.0)
+    .paste_line(2)
+    .put(2, OTHERWISE)
+    .moves_on(),
 )
 situation("accept it, write lines above it", "kept", TAKEN.insert(0, 0, "import math\n\n\n").moves_on())
 situation(
@@ -474,12 +463,6 @@ BEFORE = "you had written something else before"
 ON_DISK = "the file has the line"
 IN_FILE = Steps().open_file().sees()
 SAVED_IN_FILE = IN_FILE.accept().save()
-MATHS = "import math\n\n"
-situation(
-    "accept it; the file is read again from the disk with lines added above",
-    "kept",
-    TAKEN.replace_all(MATHS).moves_on(),
-)
 situation(
     "accept it; all of the document is replaced by what it was",
     "overwritten",
@@ -487,27 +470,9 @@ situation(
     BY_PROGRAM,
 )
 situation(
-    "accept it; the editor opens the file once more, as it was on the disk; save",
-    "overwritten",
-    TAKEN.open(TEXT).save(),
-    BY_PROGRAM,
-)
-situation(
-    "read it; a checkout makes another line of it",
-    "overwritten",
-    IN_FILE.reads_again(TEXT.replace("total = ", "total = sum((net, tax))")).moves_on(),
-    BY_PROGRAM,
-)
-situation(
     "read it; a checkout changes lines above; accept it",
     "kept",
-    IN_FILE.reads_again(MATHS + TEXT).later(40.0).accept(AT + 2).moves_on(),
-)
-situation(
-    "read it; a program writes just that into the file",
-    "overwritten",
-    IN_FILE.reads_again(TEXT.replace("total = \n", f"total = {SUGGESTED}\n")).moves_on(),
-    BY_PROGRAM,
+    IN_FILE.reads_again("import math\n\n" + TEXT).later(40.0).accept(AT + 2).moves_on(),
 )
 situation(
     "accept it, save; a checkout takes the line out at once",
@@ -553,12 +518,6 @@ situation(
     "typed over",
     READ.type("vat").together(RATE, ((AT, 4), (AT, 15), "gross = net")).moves_on(),
     BEFORE,
-)
-situation(
-    "accept it; at once rename a name in it",
-    "overwritten",
-    TAKEN.together(((AT, 12), (AT, 15), "base"), ((0, 10), (0, 13), "base")).moves_on(),
-    BY_PROGRAM,
 )
 situation(
     "accept it; on saving a formatter indents the line and strips its end",
@@ -627,27 +586,10 @@ situation(
     process=True,
 )
 situation(
-    "accept it, choose another language for the file, go on elsewhere",
-    "kept",
-    TAKEN.chooses_language("ruby").moves_on(),
-)
-situation(
     "accept it, close the file, open it again a minute later and edit the line",
     "kept",
     SAVED.close().later(60.0).open(None).put(AT, OTHERWISE).moves_on(),
     SETTLED,
-)
-situation(
-    "accept it, save the file under another name",
-    "kept",
-    TAKEN.opens_as(OTHER).moves_on(),
-    "editors open the new one, then close the old one",
-)
-situation(
-    "accept it, rename the file",
-    "kept",
-    TAKEN.close(0.0).open(None, OTHER).moves_on(),
-    "editors close the old name and open the new one",
 )
 situation(
     "accept it in an untitled document, save that under a name, edit it there",
@@ -659,11 +601,6 @@ situation(
     "kept",
     READ.open("#\n#\n", OTHER).goes_to().later(60.0).accept().moves_on(),
     "to open a file is not yet to work on it",
-)
-situation(
-    "accept it, go on in another file",
-    "kept",
-    Steps().open("#\n#\n", OTHER).goes_to().sees().accept().goes_to(OTHER).moves_on(),
 )
 situation(
     "have one in each of two files, accept one",
@@ -695,23 +632,6 @@ for what, label, steps, why in (
         NONE,
         IN_CELL.in_notebook("run", CELL, 1).later(31.0),
         f"a run decides nothing: {AT_IT}",
-    ),
-    (
-        "move the cell, go on in another one",
-        "kept",
-        IN_CELL.in_notebook("move", CELL, 0).in_notebook("insert", "below", 0, 0, "#").later(31.0),
-        "",
-    ),
-    (
-        "delete the cell, undo that, go on in another one",
-        "kept",
-        IN_CELL.in_notebook("remove", CELL)
-        .later(1.0)
-        .in_notebook("put", 1, CELL, TEXT.replace("total = \n", f"total = {SUGGESTED}\n"))
-        .later(1.0)
-        .in_notebook("insert", "below", 0, 0, "#")
-        .later(31.0),
-        "",
     ),
 ):
     situation(f"accept it in a cell, {what}", label, steps, why, client={"inline": True, "notebooks": True})
