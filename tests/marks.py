@@ -41,10 +41,6 @@ LONG = {
         "test_scores_of_any_length_are_those_of_an_evaluation_from_scratch[64]",
         "test_documents_and_background_work_do_not_disturb_each_other",
         "test_what_is_evaluated_ahead_takes_nothing_from_who_types",
-        # With and without reuse, and with a word and with single tokens reproduced: each of them once stays.
-        'test_interrupted_at_many_moments_it_ends_the_same[True- "\\\\fra]',
-        'test_interrupted_at_many_moments_it_ends_the_same[False- "\\\\fro]',
-        'test_interrupted_at_many_moments_it_ends_the_same[False- "\\\\fra]',
     },
     # The editor is told the same each time; the demo shows the sentence that `complete` and the server give.
     "test_faulty_library.py": {
