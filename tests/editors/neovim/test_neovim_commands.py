@@ -111,17 +111,6 @@ def test_every_subcommand_is_documented(nvim: Neovim) -> None:
     assert [name for name in names if f"`{name}" not in readme and f"LspCalib {name}" not in readme] == []
 
 
-def test_help_has_its_tags(nvim: Neovim, folder: Path) -> None:
-    doc = folder / "help" / "doc"
-    doc.mkdir(parents=True)
-    (doc / "lsp_calib.txt").write_text((PLUGIN / "doc" / "lsp_calib.txt").read_text())
-    nvim.lua(f"vim.cmd.helptags([[{doc}]]) vim.opt.runtimepath:prepend([[{doc.parent}]])")
-    for tag in ("lsp_calib", ":LspCalib", "lsp_calib-keys", "lsp_calib.statusline()"):
-        nvim.lua(f"vim.cmd.help([[{tag}]])")
-        assert nvim.lua("return vim.fn.expand('%:t')") == "lsp_calib.txt"
-        assert f"*{tag}*" in nvim.line()
-
-
 def test_health_says_what_works(nvim: Neovim) -> None:
     nvim.suggested("G$A    re")
     nvim.keys("<Esc>:checkhealth lsp_calib<CR>")

@@ -145,13 +145,6 @@ def test_a_calibrator_that_has_drifted_is_seen_and_can_be_taken_back(
     vscode.until("no such word", lambda: "drifted" not in vscode.drawn()["status"])
 
 
-def test_the_walkthrough_has_its_steps(vscode: VSCode) -> None:
-    vscode.command("lsp-calib: Get started")
-    page = vscode.page.locator(".gettingStartedContainer")
-    vscode.until("its page", lambda: "What the badge means" in " ".join(page.all_inner_texts()))
-    assert page.locator(".getting-started-step").count() == 5
-
-
 def test_a_summary_becomes_documentation_from_the_palette(vscode: VSCode) -> None:
     """At the function that the cursor is on: the sentence of the hover, as a docstring."""
     vscode.keys("Control+Home", *["ArrowDown"] * 8)  # def variance
