@@ -290,14 +290,13 @@ class Suggestion:
         model: str,
         generation: Generation,
         *,
-        id: str = "",
         doubt: tuple[int, int] | None = None,
         rank: int = 1,
         sure: Sure | None = None,
     ) -> Self:
-        """A suggestion that a model has just made. id: from `new_suggestion_id`; "" draws one."""
+        """A suggestion that a model has just made."""
         return cls(
-            id=id or new_suggestion_id(),
+            id=new_suggestion_id(),
             kind=kind,
             text=text,
             confidence=confidence,

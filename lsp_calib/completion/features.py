@@ -27,7 +27,7 @@ from lsp_calib.syntax.line_fit import fit_of
 from lsp_calib.syntax.magics import CommandLine
 from lsp_calib.syntax.rules import LanguageRules
 from lsp_calib.syntax.source_tree import Overrun, SourceTree, prose_at, region_of
-from lsp_calib.values import LRU, Evidence, Generation
+from lsp_calib.values import Evidence, Generation
 
 
 def doubtful_span(generation: Generation, text: str) -> tuple[int, int] | None:
@@ -242,7 +242,8 @@ class FeatureExtractor:
     """Remembers the documents used last, at most so many. For one thread."""
 
     def __init__(self, most: int = _MOST_DOCUMENTS) -> None:
-        self._documents = LRU[str, DocumentFeatures](most)
+        self._documents: dict[str, DocumentFeatures] = {}
+        self._most = most
 
     def of(self, document: str) -> DocumentFeatures:
         """What is remembered of a document; "" names one that is not remembered.
@@ -251,9 +252,10 @@ class FeatureExtractor:
         """
         if not document:
             return DocumentFeatures()
-        found = self._documents.recall(document)
-        if found is None:
-            found = self._documents[document] = DocumentFeatures()
+        found = self._documents.pop(document, None)
+        found = self._documents[document] = found or DocumentFeatures()
+        if len(self._documents) > self._most:
+            del self._documents[next(iter(self._documents))]
         return found
 
     def forget(self, document: str) -> None:

@@ -16,7 +16,7 @@ from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.postprocess import closed_by_editors
 from lsp_calib.completion.reasons import Nothing
 from lsp_calib.completion.service import Completion
-from lsp_calib.values import LRU, Timing
+from lsp_calib.values import Timing
 
 # Completions that are remembered of a document: more than a user goes back to. Each takes a few kilobytes,
 # since a completion has at most `completion.service.MOST_TOKENS` tokens and no line of the document is kept
@@ -40,8 +40,8 @@ class _Remembered:
     text: str
 
 
-_Known = LRU[tuple[bytes, int, str], _Remembered]
-"""By prompt, rank and lead."""
+_Known = dict[tuple[bytes, int, str], _Remembered]
+"""By prompt, rank and lead; the one used last at the end."""
 
 
 class CompletionMemory:
@@ -69,8 +69,11 @@ class CompletionMemory:
         if isinstance(outcome, Completion):
             rank, text = outcome.suggestion.rank, outcome.suggestion.text
             outcome = attrs.evolve(outcome, cursor=_NOWHERE)
-        known = self._documents.setdefault(document, LRU(MOST_REMEMBERED))
-        known[key, rank, outcome.lead] = _Remembered(outcome, cursor.column, text)
+        known, place = self._documents.setdefault(document, {}), (key, rank, outcome.lead)
+        known.pop(place, None)
+        known[place] = _Remembered(outcome, cursor.column, text)
+        if len(known) > MOST_REMEMBERED:
+            del known[next(iter(known))]
 
     def recall(self, document: str, cursor: Cursor, lead: str = "") -> Completion | Nothing | None:
         """What is known for `cursor`, the latest first; None if nothing is.
@@ -111,7 +114,7 @@ class CompletionMemory:
                 continue  # nothing that can be seen is left
             if one.text and not rest.startswith(lead):
                 continue
-            known.move_to_end((key, rank, led))
+            known[key, rank, led] = known.pop((key, rank, led))
             if isinstance(one.outcome, Nothing):
                 return one.outcome
             now = attrs.evolve(one.outcome, cursor=cursor)
@@ -157,7 +160,7 @@ class CompletionMemory:
         )
 
     def _change(self, document: str, suggestion_id: str, change: Callable[[Completion], Completion]) -> None:
-        known = self._documents.get(document, LRU(MOST_REMEMBERED))
+        known = self._documents.get(document, {})
         for key, one in list(known.items()):
             if isinstance(one.outcome, Completion) and one.outcome.suggestion.id == suggestion_id:
                 known[key] = attrs.evolve(one, outcome=change(one.outcome))

@@ -46,7 +46,6 @@ from lsp_calib.values import (
     Suggestion,
     Sure,
     Tier,
-    new_suggestion_id,
 )
 
 if TYPE_CHECKING:
@@ -367,7 +366,6 @@ class CompletionService:
         loaded = await self._engine.ready()
         prompt = await self._prompt(loaded, cursor, document)
         key = _key_of(loaded, cursor, prompt)
-        identity = new_suggestion_id()
 
         features = self._features.of(document)
 
@@ -418,7 +416,6 @@ class CompletionService:
             confidence,
             loaded.identity.name,
             generation,
-            id=identity,
             doubt=doubt,
             sure=longest(beginnings, in_force.accepts_from, text),
         )
@@ -432,7 +429,7 @@ class CompletionService:
         )
         prose = in_force.assess(Evidence(), PROSE) if is_prose else None
         if hiding.hides(survives, confidence.calibrated):
-            if not is_explored(identity):
+            if not is_explored(suggestion.id):
                 return attrs.evolve(completion, hidden_by=hiding, prose=prose)
             if prose is None:
                 explored = completion.with_confidence(marked(confidence, hiding.below))

@@ -625,18 +625,19 @@ def is_part(old: str, new: str, expected: str) -> bool:
     """Whether going from one line to the other inserted a part of what is expected, rather than typed it.
 
     Editors accept parts word by word: what came ends where a word ends, and has LEAST_PART characters or more
-    besides white space. All three lines are `normalised_line`.
+    besides white space. All three lines are `normalised_line`, and the new one is on its way to what is
+    expected.
 
     >>> is_part("x =", "x = net", "x = net + tax"), is_part("x =", "x = ne", "x = net + tax")
     (True, False)
     """
-    if not (is_on_the_way(old, expected) and is_on_the_way(new, expected)):
-        return False
     before, after = shared_ends(old, new)
     added = "".join(new[before : len(new) - after].split())
     if before + after < len(old) or len(added) < LEAST_PART:
         return False
     end, _ = shared_ends(new, expected)
+    if not is_on_the_way(old, expected):
+        return False
     return not (is_word(expected[end - 1 : end]) and is_word(expected[end : end + 1]))
 
 

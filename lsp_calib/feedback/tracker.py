@@ -132,7 +132,8 @@ class Tracker:
         if not 0 <= line < len(lines) or normalised_line(lines[line]) == expected:
             return self._then(events)
         initial = normalised_line(lines[line])
-        document = self._documents.setdefault(uri, _Document(lines))
+        document = self._documents.get(uri) or _Document(lines)
+        self._documents[uri] = document
         episode = self._episode_at(uri, line) or suggestion.id
         self._visit = _Visit(uri, line, episode)
         one = TrackedSuggestion(

@@ -263,7 +263,6 @@ class Session:
         # The tracking first: it knows what the change has inserted.
         for inserted, line in self.suggestions.changed(change):
             self.completions.inserted(inserted, line)
-        _tell(change, self.completions.changed)
         if self.summaries.expected:
             _tell(change, self.summaries.changed)
         # The user is at work: what is done in pauses waits.

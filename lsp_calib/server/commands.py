@@ -23,7 +23,7 @@ from lsp_calib.values import is_suggestion_id
 if TYPE_CHECKING:
     from lsp_calib.completion.context import Cursor
     from lsp_calib.completion.service import Completion
-    from lsp_calib.server.functions import Target
+    from lsp_calib.server.summaries import Target
     from lsp_calib.values import Suggestion
 
 Arguments = tuple[Any, ...]

@@ -34,7 +34,6 @@ from lsp_calib.languages import suffix_of
 from lsp_calib.server.admission import Admission
 from lsp_calib.server.documents import (
     CalibDocument,
-    DocumentChanged,
     DocumentClosed,
     path_of,
     path_of_folder,
@@ -137,7 +136,7 @@ class Completions:
         self._last: dict[str, LastRequest] = {}  # by document, the latest one at the end
         self._running: dict[str, tuple[_Run, asyncio.Task[Outcome]]] = {}
         self._next: tuple[str, asyncio.Task[None]] | None = None  # a document, and the work on its next line
-        self._changed_at: dict[str, float] = {}  # of documents whose menu has not been asked for since
+        self._menu_asked: dict[str, int] = {}  # by document, after how many changes
         self._neighbourhood = Neighbourhood()
         self._memory = CompletionMemory(self._key, self._typed_along)
         self._alternatives = DerivedSuggestions(
@@ -393,9 +392,6 @@ class Completions:
         self.forget(document.uri)
         self._note_menu_off(document.uri)
 
-    def changed(self, change: DocumentChanged) -> None:
-        self._changed_at[change.document.uri] = time.monotonic()
-
     def closed(self, closed: DocumentClosed) -> None:
         self.forget(closed.uri)
 
@@ -431,7 +427,7 @@ class Completions:
     def forget(self, uri: str) -> None:
         """Drop everything about a document, and stop the work for it."""
         self._stop(uri)
-        self._changed_at.pop(uri, None)
+        self._menu_asked.pop(uri, None)
         if self._next is not None and self._next[0] == uri:
             self._give_way()
         self._last.pop(uri, None)
@@ -453,8 +449,9 @@ class Completions:
     def _is_at_rest(self, document: CalibDocument) -> bool:
         """Whether a request for the menu, which has just come, is not of a key: nothing has changed in the
         document since the last one, or for a moment."""
-        at = self._changed_at.pop(document.uri, None)
-        return at is None or time.monotonic() - at > AT_REST
+        at, before = document.changed_at, self._menu_asked.get(document.uri, 0)
+        self._menu_asked[document.uri] = document.edits
+        return at is None or document.edits == before or time.monotonic() - at > AT_REST
 
     def _note_menu_off(self, uri: str) -> None:
         """Where the settings turn the menu off, an editor without ghost text gets nothing: remember why."""

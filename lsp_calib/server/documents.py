@@ -113,11 +113,13 @@ class CalibDocument(TextDocument):
     notebook: the one that it is a cell of, if any. file: the URI of the file that it is a part of: of the
     notebook for its cells, else its own. file_names: `file`, and the path of the file behind it where that
     was a link when it was opened. is_open: until the editor closes it. edits: how many changes there were.
+    changed_at: when the last one came, in seconds that only grow.
     """
 
     notebook: Notebook | None = None
     is_open = True
     edits = 0
+    changed_at: float | None = None
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -198,7 +200,7 @@ class CalibDocument(TextDocument):
         old = self.bare_lines
         if not self._changes:
             self._old = old
-        self.edits += 1
+        self.edits, self.changed_at = self.edits + 1, time.monotonic()
         if isinstance(change, types.TextDocumentContentChangePartial):
             self._changes.append(self._edit(change.range, change.text))
         else:

@@ -21,7 +21,7 @@ from lsp_calib.feedback.report import Latency
 from lsp_calib.inference.engine import EngineState, LoadedModel
 from lsp_calib.inference.models.demands import Answers, slow_here
 from lsp_calib.server.messages import Connection, LoadProgress, UserMessages
-from lsp_calib.values import LRU, CalibratorRef, Suggestion
+from lsp_calib.values import CalibratorRef, Suggestion
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class Status:
         self._withheld: Counter[Removal] = Counter()
         self._cut: Counter[Cut] = Counter()
         self._tiers: Counter[str] = Counter()
-        self._counted = LRU[tuple[str, str], None](_REMEMBERED)
+        self._counted: set[tuple[str, str]] = set()
         self._latencies: deque[float] = deque(maxlen=200)
         self.answers: Answers | None = None  # of the model that is loaded here
         self.loads_again = False  # and has not answered since
@@ -86,9 +86,12 @@ class Status:
         self._tiers[suggestion.confidence.tier.value] += self._is_first("shown", suggestion)
 
     def _is_first(self, what: str, suggestion: Suggestion) -> bool:
-        known = (what, suggestion.id) in self._counted
-        self._counted[what, suggestion.id] = None
-        return not known
+        if (what, suggestion.id) in self._counted:
+            return False
+        if len(self._counted) >= _REMEMBERED:
+            self._counted.clear()
+        self._counted.add((what, suggestion.id))
+        return True
 
     def calibrator_changed(self, ref: CalibratorRef) -> None:
         self.calibrator = ref

@@ -54,7 +54,7 @@ class SuggestionTracking:
         self._timer: asyncio.TimerHandle | None = None
         self._marked: dict[str, Marked] = {}
         self.refused = Refused(self._tracker.is_taken)
-        self._spans = LRU[str, tuple[int, int]](_SPANS)  # in the normalised line, by suggestion id
+        self._spans: dict[str, tuple[int, int]] = {}  # in the normalised line, by suggestion id
         self._settled = LRU[str, None](_SETTLED)  # ids
         self._closed = False
 
@@ -89,6 +89,8 @@ class SuggestionTracking:
             # An edit may change the indentation of the line, and nothing else of it.
             moved = len(cursor.before) - (len(expected) - len(expected.lstrip()))
             self._spans[suggestion.id] = suggestion.doubt[0] + moved, suggestion.doubt[1] + moved
+            if len(self._spans) > _SPANS:
+                del self._spans[next(iter(self._spans))]
         else:
             self._spans.pop(suggestion.id, None)  # what was in doubt is typed
         if first:
@@ -194,7 +196,8 @@ class SuggestionTracking:
         # A tick inside the call may have settled lines of other documents as well.
         for other in {*self._marked, *([uri] if uri else [])} if events or uri else ():
             marked = self._tracker.inserted(other)
-            if _ids(marked) != _ids(self._marked.pop(other, [])):
+            before = [(line, suggestion.id) for line, suggestion in self._marked.pop(other, ())]
+            if before != [(line, suggestion.id) for line, suggestion in marked]:
                 self.marks_changed(other, marked)
             if marked:
                 self._marked[other] = marked
@@ -209,10 +212,6 @@ class SuggestionTracking:
     def _tick(self) -> None:
         self._timer = None
         self._report(self._tracker.tick(self._now()))
-
-
-def _ids(marked: Marked) -> list[tuple[int, str]]:
-    return [(line, suggestion.id) for line, suggestion in marked]
 
 
 # Suggestions that were shown, and texts that were refused, which are remembered.
@@ -240,16 +239,18 @@ class Refused:
 
     def __init__(self, is_taken: Callable[[str], bool]) -> None:
         self._is_taken = is_taken
-        self._shown = LRU[str, _Shown](_MOST_SHOWN)
+        self._shown: dict[str, _Shown] = {}
         self._refused = LRU[_Refusable, None](_MOST_REFUSED)
 
     def shown(self, uri: str, completion: Completion) -> None:
         """A suggestion is about to be shown."""
         identity, line = completion.suggestion.id, completion.cursor.own_line
-        shown = self._shown.get(identity) or _Shown(uri, line)
+        shown = self._shown.pop(identity, None) or _Shown(uri, line)
         shown.line = line
         shown.present[hash(completion.present_line)] = _refusable(uri, completion)
         self._shown[identity] = shown
+        if len(self._shown) > _MOST_SHOWN:
+            del self._shown[next(iter(self._shown))]
 
     def changed(self, uri: str, lines: Lines) -> None:
         """A document was changed by more than a character. Taken, a suggestion is refused where its line is

@@ -12,9 +12,9 @@ from feedback_scene import suggestion
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lsp_calib import values
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator, InForce
-from lsp_calib.completion import service
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.service import (
     EXPLORED,
@@ -121,7 +121,7 @@ async def test_what_is_hidden(
     identity: str,
     hidden: bool,
 ) -> None:
-    monkeypatch.setattr(service, "new_suggestion_id", lambda: identity)
+    monkeypatch.setattr(values, "new_suggestion_id", lambda: identity)
     engine = Scripted(logprobs)
     estimator = ConfidenceEstimator(CalibratorStore(tmp_path / "mine", tmp_path / "shipped"))
     monkeypatch.setattr(InForce, "assess", lambda _, evidence, *_doubt: by("total")(evidence))

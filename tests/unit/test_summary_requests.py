@@ -10,8 +10,7 @@ from typing import Any
 import attrs
 from feedback_scene import URI, suggestion
 
-from lsp_calib.server.functions import Target
-from lsp_calib.server.summaries import SummaryRequests
+from lsp_calib.server.summaries import SummaryRequests, Target
 from lsp_calib.summarization.examples import Example
 from lsp_calib.summarization.service import Summary
 from lsp_calib.values import Evidence, ModelIdentity

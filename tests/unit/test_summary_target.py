@@ -8,9 +8,9 @@ import pytest
 from lsprotocol import types
 from pygls.workspace import PositionCodec
 
-from lsp_calib.server import functions as summary_target
+from lsp_calib.server import summaries as summary_target
 from lsp_calib.server.documents import CalibDocument
-from lsp_calib.server.functions import functions_of, parse
+from lsp_calib.server.summaries import functions_of, parse
 
 
 def document(text: str, language: str = "python") -> CalibDocument:

@@ -28,7 +28,7 @@ _NO_LABELS = (
 )
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class _Chosen:
     """What was found in force for a purpose. lines: what else is known of its lines."""
 
@@ -200,6 +200,7 @@ class ConfidenceEstimator:
         self.complaints: list[str] = []
         self._on_change = on_change
         self._chosen: dict[Purpose, _Chosen] = {}
+        self._last: tuple[object, InForce] | None = None  # of `of`, which is asked at every key
 
     def of(self, purpose: Purpose, document: str = "") -> InForce:
         """What is in force for a purpose in a document.
@@ -207,6 +208,13 @@ class ConfidenceEstimator:
         document: its URI or path, for overrides; "": unknown.
         """
         chosen = self._find(purpose)
+        of = chosen, self.policy, self.measure, self.overrides, purpose, document
+        if self._last is None or self._last[0] != of:
+            self._last = of, self._now(chosen, purpose, document)
+        return self._last[1]
+
+    def _now(self, chosen: _Chosen, purpose: Purpose, document: str) -> InForce:
+        derived = self._stricter(self.policy, purpose.language, document)
         calibrator, policy, lines = chosen.calibrator, self.policy, chosen.lines
         if (promise := self.promise) is not None and isinstance(policy, RiskPolicy):
             certificate = chosen.ledger.certificate(calibrator.id, promise)
@@ -217,7 +225,7 @@ class ConfidenceEstimator:
         usage = lines.usage if purpose.task == "line" and calibrator.source != "prior" else None
         shares = usage and usage.shares(reject_below)
         return InForce(
-            *(calibrator, policy, self._stricter(self.policy, purpose.language, document)),
+            *(calibrator, policy, derived),
             measure=self.measure,
             lines=lines,
             accepts_from=accepts_from,
