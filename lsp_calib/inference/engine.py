@@ -82,8 +82,8 @@ class Request:
         supersedes this one (SupersededError).
     one_line: stop at the line's end.
     sampling: None decodes greedily. Probabilities are those of the unmodified softmax either way.
-    reuse: False evaluates the whole prompt afresh, always in the same batches: the numbers then do not
-        depend, to the last bit, on earlier requests. For reproducible measurements.
+    reuse: False evaluates the whole prompt afresh, unless the answer begins with given tokens: its cost does
+        not depend on earlier requests. For measurements.
     observe: what to observe besides log-probabilities.
     given: ids of the tokens that the answer begins with, those of forced text included. They are part of its
         text and count towards `max_tokens`, but are not among its `tokens`, which begin after them. An

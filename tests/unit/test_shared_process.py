@@ -470,12 +470,6 @@ class TestPrivacy:
         with pytest.raises(SettingsError, match="is a link"):
             await client().generate(ask("steps 1"))
 
-    async def test_a_folder_that_was_open_to_others_is_closed(self, client: Client, home: Path) -> None:
-        (home / "run").mkdir()
-        (home / "run").chmod(0o755)
-        assert (await client().generate(ask("steps 1"))).tokens
-        assert stat.S_IMODE((home / "run").stat().st_mode) == 0o700
-
     @pytest.mark.skipif(
         not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs to become another user"
     )

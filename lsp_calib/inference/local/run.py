@@ -255,14 +255,10 @@ class LocalGenerationRun(GenerationRun):
             if not (self._request.reuse or self._request.given):  # given tokens go on from an answer
                 decoder.reuse(sequence, [], 0, 0)
             self._reused = decoder.reuse(sequence, self._tokens, self._prompt, len(self._tokens) - 1)
-        self._evaluate(sequence)
-        self._clock()
-        self._choose()
         while not self._over:
-            if len(sequence.tokens) == len(self._tokens) - 1:
-                self._decode(sequence, self._tokens[-1])
-            else:  # some tokens were taken back
-                self._evaluate(sequence)
+            self._evaluate(sequence)
+            if not self._chosen:
+                self._clock()  # the time until now was the prompt's
             self._choose()
 
     def _finish(self) -> Generation:
@@ -283,15 +279,10 @@ class LocalGenerationRun(GenerationRun):
             outputs = int(not self._generated)
             urgent = self._request.priority is not Priority.IDLE
             decoder.evaluate(sequence, prompt, outputs, urgent=urgent)
-        for token in self._tokens[len(sequence.tokens) :]:
-            self._decode(sequence, token)
-
-    def _decode(self, sequence: CachedSequence, token: int) -> None:
-        """Evaluate one token of the answer."""
-        decoder = self._evaluator.decoder
         wanted = Observe.STATE in self._request.observe
-        decoder.decode(sequence, [token], 1, state=wanted)
-        self._state = decoder.state() if wanted else None
+        for token in self._tokens[len(sequence.tokens) :]:
+            decoder.decode(sequence, [token], 1, state=wanted)
+            self._state = decoder.state() if wanted else None
 
     def _choose(self) -> None:
         """Choose the next token from the last logits."""

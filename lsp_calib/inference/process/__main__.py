@@ -32,6 +32,7 @@ from lsp_calib import home, lockfile
 from lsp_calib.errors import EngineError, LspCalibError
 from lsp_calib.files import why
 from lsp_calib.inference.backend import Backend, Factory, LoadOptions
+from lsp_calib.inference.engine import Request
 from lsp_calib.inference.models import converted, gguf, sidecar
 from lsp_calib.inference.process import acceleration, protocol
 from lsp_calib.inference.process.protocol import Place
@@ -215,8 +216,8 @@ class Broker:
     def _handle(self, client: _Client, message: protocol.Message) -> None:
         """Raises EngineError for an invalid message."""
         match message:
-            case {"op": "generate"}:
-                request_id, request = protocol.request_from_wire(message)
+            case {"op": "generate", "id": int(request_id), "request": asked}:
+                request = protocol.read(asked, Request)
                 for older in self.worker.put(client.id, request_id, request):
                     words = "A newer request for the same document took its place."
                     self._send(client, {"id": older, "error": "superseded", "message": words})

@@ -310,7 +310,7 @@ class ModelProcess:
 
         Raises EngineDiedError if it ended before it listened or none comes to listen in time.
         """
-        if not self._deaths.at_once:
+        if not self._deaths.count:
             self._on_state(EngineState.STARTING, "Starting the model.", None)
         # Reading cards and looking for files touches the disk: not on the event loop.
         self._card, path = card, path = await asyncio.to_thread(choose, self._wanted)

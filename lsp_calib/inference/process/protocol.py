@@ -47,7 +47,7 @@ from lsp_calib import __version__, home
 from lsp_calib.errors import EngineError, LspCalibError, ModelError, ModelFileError, SettingsError
 from lsp_calib.files import read_file, write_atomically
 from lsp_calib.inference.backend import forced_library
-from lsp_calib.inference.engine import Count, Finite, Request
+from lsp_calib.inference.engine import Count, Finite
 from lsp_calib.json_text import converted, parse_json
 
 MOST_BYTES = 16 << 20
@@ -106,11 +106,6 @@ class Stats(msgspec.Struct, frozen=True):
     decode_ms: Finite
 
 
-class _Asked(msgspec.Struct, frozen=True):
-    id: int
-    request: Any
-
-
 def kind_of(error: LspCalibError | OSError) -> str:
     """The kind of a `failed` event: a system that cannot do it now may be able to later."""
     if isinstance(error, ModelFileError):
@@ -147,12 +142,6 @@ async def receive(reader: asyncio.StreamReader) -> Message:
             f"The model process and its client broke their protocol: {error}. Restart the model."
         ) from error
     return message
-
-
-def request_from_wire(message: Message) -> tuple[int, Request]:
-    """The id and the request. Raises EngineError if a field is missing or of another type."""
-    asked = read(message, _Asked)
-    return asked.id, read(asked.request, Request)
 
 
 def read(value: Any, kind: type[T]) -> T:

@@ -145,19 +145,19 @@ def _log_file() -> Iterator[int]:
 class RestartPolicy:
     """The deaths since the last answer. Pure: no processes, no clock.
 
-    safety: how the next process is started. at_once: whether the waiting requests wait for it.
+    count: of deaths. safety: how the next process is started. at_once: whether waiting requests wait for it.
     """
 
     def __init__(self) -> None:
         self.safety = Safety()
         self.at_once = False
-        self._count = 0
+        self.count = 0
         self._loaded = self._answered = self._tried = False
         self._acceleration = ""
 
     @property
     def too_many(self) -> bool:
-        return self._count >= _MOST
+        return self.count >= _MOST
 
     def ready(self, acceleration: str, *, tried: bool = False) -> None:
         """A process has loaded the model, with this acceleration. tried: whether a trial of it succeeded."""
@@ -166,13 +166,13 @@ class RestartPolicy:
 
     def answered(self) -> None:
         """A process has answered: earlier deaths no longer count."""
-        self._count = 0
+        self.count = 0
         self._answered = True
         self.safety = Safety()
 
     def died(self, code: int | None) -> str:
         """Count a death and return a message for the user. code: the exit code, None if it is not known."""
-        self._count += 1
+        self.count += 1
         ended = "" if code is None else f" ({how(code)})"
         native = code in _CRASHES and not self._answered
         if native:
@@ -186,7 +186,7 @@ class RestartPolicy:
         self._acceleration = ""
         if self.too_many:
             return (
-                f"The model process ended {self._count} times before it answered{ended}. Use a smaller model "
+                f"The model process ended {self.count} times before it answered{ended}. Use a smaller model "
                 f"(`lsp-calib models list`), the prebuilt engine (`{install_command('prebuilt')}` and "
                 "LSP_CALIB_ENGINE=prebuilt) or a remote server (`remote.url`), or restart the model to try "
                 "again. `lsp-calib doctor` shows what works here."
