@@ -30,8 +30,7 @@ LONG = {
     "test_llama.py": {
         "test_the_same_seed_draws_the_same_tokens_and_another_other_ones",
         "test_given_tokens_count_towards_the_most",
-        # One run that gives way stays.
-        "test_a_run_that_is_interrupted_at_many_moments_ends_the_same[greedy]",
+        # One run that is interrupted stays.
         "test_a_run_that_is_interrupted_at_many_moments_ends_the_same[sampled]",
         "test_a_run_that_is_interrupted_at_many_moments_ends_the_same[background]",
         "test_what_was_evaluated_before_an_interruption_is_kept",

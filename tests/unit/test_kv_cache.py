@@ -52,16 +52,6 @@ def test_what_is_reused_was_evaluated_as_it_would_be_now(
     assert now - kept != 1 or now == 1, "none is left alone"
 
 
-def test_two_documents_in_turns_do_not_evict_each_other() -> None:
-    cache = Cache()
-    first, second = document(1), document(2)
-    cache.ask(first), cache.ask(second)
-    for n in range(50):
-        first, second = [*first, n], [*second, -n]
-        assert cache.ask(first) == len(first) - 1
-        assert cache.ask(second) == len(second) - 1
-
-
 def test_a_new_line_near_the_top_of_a_file_keeps_what_stands_above() -> None:
     """A short text above, kept, and a longer one below, lost: of the same document that is no other place."""
     above, below = list(range(100)), list(range(1000, 1150))

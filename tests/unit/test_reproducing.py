@@ -99,13 +99,6 @@ def test_where_it_meant_another_word_the_tokens_are_taken_back() -> None:
     assert generation.timing.generated_tokens == 4, "what was taken back was work as well"
 
 
-def test_it_is_taken_back_to_where_it_began() -> None:
-    table = {"": ("f", "frak"), "f": ("r",), "f|r": ("(",), "frak": ("(",)}
-    run, generation = answered("frak", table)
-    assert run.asked[:4] == ["", "f", "f|r", "frak"]
-    assert generation.text == "("
-
-
 def test_what_was_taken_back_is_not_tried_again_but_later_words_are() -> None:
     table = {"": ("foo",), "foo": (" ",), "foo| ": ("f", "fra"), "foo| |f": ("rak",)}
     run, generation = answered("foo fra", table)

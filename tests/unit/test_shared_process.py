@@ -131,14 +131,6 @@ class TestSharing:
         assert len({one.pid for one in clients}) == 1
         assert len([True for process in psutil.process_iter() if _runs(process, clients[0])]) == 1
 
-    async def test_who_closes_leaves_the_others_alone(self, pair: Pair) -> None:
-        first, second = pair
-        running = asyncio.create_task(second.generate(ask("steps 20")))
-        await first.close()
-        assert first.pid is None
-        assert len((await running).tokens) == 20
-        assert (await second.generate(ask("steps 1"))).tokens
-
     async def test_who_joins_later_is_told_what_loaded(self, client: Client) -> None:
         states: list[EngineState] = []
         first, second = client(threads=3), client(on_state=lambda state, *_: states.append(state))
