@@ -12,7 +12,7 @@ import math
 import re
 import threading
 from collections import Counter
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from lsp_calib.characters import has_script, indentation_of, normalised_line, words_by_script
@@ -139,6 +139,21 @@ def text_features(cursor: Cursor, text: str) -> dict[str, float]:
     return _text_features(_index_of(cursor), cursor, text)
 
 
+class Judged(NamedTuple):
+    """What is made of an answer. answer: what is offered of it. places: in that, see `prefixes`. doubt: the
+    span of `doubtful_span`.
+
+    Of prose nothing else is kept, but for evidence of a line of code that opens a documentation string: that
+    decides whether the line is hidden.
+    """
+
+    answer: Cleaned
+    is_prose: bool = False
+    evidence: Evidence = Evidence()
+    places: Sequence[Prefix] = ()
+    doubt: tuple[int, int] | None = None
+
+
 class DocumentFeatures:
     """Computes the evidence of completions in one document, with what it remembers of it.
 
@@ -225,12 +240,22 @@ class DocumentFeatures:
         with self._lock:
             return _text_features(self._read(cursor), cursor, text).get("broken") == 1.0
 
-    def prefixes(self, cursor: Cursor, text: str, generation: Generation) -> list[Prefix]:
-        """The places in a completion up to which it can be taken. text: as it is offered at `cursor`."""
+    def judged(self, cursor: Cursor, generation: Generation, elsewhere: Texts) -> Judged:
+        """What is made of an answer at `cursor`."""
+        answer = self.offered(cursor, generation.text, elsewhere)
+        # Doubtful numbers are not kept: nothing should be learned from them.
+        if answer.removal is not None or generation.doubt:
+            return Judged(answer)
+        if self.is_prose(cursor):
+            return Judged(answer, True)
+        text = answer.text
+        evidence = self.evidence(cursor, text, generation)
+        if self.begins_documentation(cursor, text):
+            return Judged(answer, True, evidence)
         with self._lock:
             index = self._read(cursor)
-            words: Container[str] = () if index is None else index.words
-            return prefixes(generation, text, cursor.before, words)
+        places = prefixes(generation, text, cursor.before, () if index is None else index.words)
+        return Judged(answer, False, evidence, places, doubtful_span(generation, text))
 
     def _read(self, cursor: Cursor) -> DocumentIndex | None:
         """The index of the cursor's document, under the lock."""

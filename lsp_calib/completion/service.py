@@ -29,11 +29,10 @@ from lsp_calib.completion.features import (
     Texts,
     doubtful_span,
 )
-from lsp_calib.completion.postprocess import Cleaned, Cut, closes_as, next_line, part_before
+from lsp_calib.completion.postprocess import Cut, closes_as, next_line, part_before
 from lsp_calib.completion.prompt import ALONE, Layout, build_prompt, line_purpose
 from lsp_calib.completion.reasons import Nothing, Removal
 from lsp_calib.completion.related_code import Nearby
-from lsp_calib.confidence.features import Prefix
 from lsp_calib.inference.engine import Engine, LoadedModel, Observe, Priority, Request
 from lsp_calib.values import (
     Confidence,
@@ -300,28 +299,6 @@ def _small(loaded: LoadedModel) -> Layout:
     return Layout.of(loaded.card)
 
 
-def _read(
-    features: DocumentFeatures, cursor: Cursor, generation: Generation, elsewhere: Texts
-) -> tuple[Cleaned, bool, Evidence, list[Prefix], tuple[int, int] | None]:
-    """What is offered of an answer; whether it is prose; its evidence, the places in it, and the span of
-    doubt.
-
-    Of prose nothing else is kept, but for evidence of a line of code that opens a documentation string: that
-    decides whether the line is hidden.
-    """
-    answer = features.offered(cursor, generation.text, elsewhere)
-    # Doubtful numbers are not kept: nothing should be learned from them.
-    if answer.removal is not None or generation.doubt:
-        return answer, False, Evidence(), [], None
-    if features.is_prose(cursor):
-        return answer, True, Evidence(), [], None
-    evidence = features.evidence(cursor, answer.text, generation)
-    if features.begins_documentation(cursor, answer.text):
-        return answer, True, evidence, [], None
-    places = features.prefixes(cursor, answer.text, generation)
-    return answer, False, evidence, places, doubtful_span(generation, answer.text)
-
-
 class CompletionService:
     """Completes lines with one engine.
 
@@ -382,7 +359,7 @@ class CompletionService:
         # Seldom is one of another script, and only then others matter.
         elsewhere: Texts = tuple if generation.text.isascii() else self._elsewhere(prompt, document)
         answer, is_prose, evidence, places, doubt = await asyncio.to_thread(
-            _read, features, cursor, generation, elsewhere
+            features.judged, cursor, generation, elsewhere
         )
         withheld: Generation | None = None
         if answer.removal in UNWANTED:
@@ -390,7 +367,7 @@ class CompletionService:
             if other := await self._instead(request, cursor, features, elsewhere):
                 withheld, generation = generation, other
                 answer, is_prose, evidence, _, doubt = await asyncio.to_thread(
-                    _read, features, cursor, generation, elsewhere
+                    features.judged, cursor, generation, elsewhere
                 )
                 places = []
         if answer.removal is not None:
