@@ -210,25 +210,25 @@ def _nearest(places: Sequence[int], line: int) -> int | None:
 
 
 # Characters of a line that are compared: a longer one is data, and the time grows with the square.
-_COMPARED_CHARACTERS = 400
+COMPARED_CHARACTERS = 400
 
 
 def share_changed(text: str, line: str) -> float:
     """How much of a text is not in a line any more: its edit distance (Levenshtein 1966) to the piece of the
-    line that is most like it, over its length. In [0, 1]; of both, the first _COMPARED_CHARACTERS count.
+    line that is most like it, over its length. In [0, 1]; of both, the first COMPARED_CHARACTERS count.
 
     >>> share_changed("net + tax", "x = net + tax  # all"), share_changed("net + tax", "x = net - tax")
     (0.0, 0.1111111111111111)
     """
     if not text or text in line:
         return 0.0
-    return min(_distances(text, line, [0] * (len(line) + 1))) / len(text[:_COMPARED_CHARACTERS])
+    return min(edit_distances(text, line, [0] * (len(line) + 1))) / len(text[:COMPARED_CHARACTERS])
 
 
-def _distances(text: str, line: str, row: list[int]) -> list[int]:
+def edit_distances(text: str, line: str, row: list[int]) -> list[int]:
     """The edit distances of a text to the pieces of a line that end at each place. row: of nothing to them:
     zeros where a piece may begin anywhere."""
-    text, line = text[:_COMPARED_CHARACTERS], line[:_COMPARED_CHARACTERS]
+    text, line = text[:COMPARED_CHARACTERS], line[:COMPARED_CHARACTERS]
     row = row[: len(line) + 1]
     for deleted, character in enumerate(text, 1):
         diagonal, row[0] = row[0], deleted
@@ -236,20 +236,3 @@ def _distances(text: str, line: str, row: list[int]) -> list[int]:
             best = min(diagonal + (character != other), row[at] + 1, row[at - 1] + 1)
             diagonal, row[at] = row[at], best
     return row
-
-
-MOST_CHANGED = 0.5
-"""The largest edit distance, over its length, of a text that survives."""
-
-
-def survives(text: str, written: str) -> bool:
-    """Whether what was written in the end keeps a text: as it is, or after an edit of at most half of it.
-
-    written: all that stands in the text's place. What `share_changed` compares with is a line, in which the
-    text is only a part. Both are `normalised_line`.
-
-    >>> survives("net + tax", "net - tax"), survives("x", "x = net + tax")
-    (True, False)
-    """
-    changed = _distances(text, written, [*range(len(written) + 1)])[-1]
-    return changed <= MOST_CHANGED * len(text[:_COMPARED_CHARACTERS])

@@ -5,7 +5,7 @@ how often lines of a low probability are used.
     python tests/programs/hiding.py --write    # and models/survival/*.json and models/usage/*.json
     python tests/programs/hiding.py --blind    # of the blind projects, with the shipped curves
 
-A line survives if what was written in its place keeps half of it or more (`feedback.lines.survives`). The
+A line survives if what was written in its place keeps half of it or more (`survives`). The
 folder with the sets of `lsp-calib data pull` is LSP_CALIB_DATA. No model decodes anything: a record holds the
 ids of its tokens, and the source the line that was to be written. Each line is judged by curves that have not
 seen its project.
@@ -43,7 +43,7 @@ from lsp_calib.completion.context import Cursor
 from lsp_calib.confidence.features import GRAMMAR
 from lsp_calib.evaluation.header import Header
 from lsp_calib.evaluation.records import read_records
-from lsp_calib.feedback.lines import survives
+from lsp_calib.feedback.lines import COMPARED_CHARACTERS, edit_distances
 from lsp_calib.values import Evidence
 
 _ELEVEN = next(one for one in RECIPES if one.name == "eleven-by-place")
@@ -58,6 +58,20 @@ LEAST = 60
 """Of a kind of lines: fewer have no row."""
 STEPS = 20
 """Parts of equal width of the probabilities from 0 to 1, in which the use of lines is counted."""
+MOST_CHANGED = 0.5
+"""The largest edit distance, over its length, of a text that survives."""
+
+
+def survives(text: str, written: str) -> bool:
+    """Whether what was written in the end keeps a text: as it is, or after an edit of at most half of it.
+
+    written: all that stands in the text's place. Both are `normalised_line`.
+
+    >>> survives("net + tax", "net - tax"), survives("x", "x = net + tax")
+    (True, False)
+    """
+    changed = edit_distances(text, written, [*range(len(written) + 1)])[-1]
+    return changed <= MOST_CHANGED * len(text[:COMPARED_CHARACTERS])
 
 
 @attrs.frozen(eq=False)

@@ -9,6 +9,7 @@ from pathlib import Path
 import attrs
 import pytest
 from feedback_scene import suggestion
+from hiding import survives
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,7 +27,6 @@ from lsp_calib.calibration.calibrators.line_curves import SURVIVAL, SurvivalCurv
 from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.document import written
 from lsp_calib.errors import CalibratorError
-from lsp_calib.feedback.lines import survives
 from lsp_calib.values import CalibratorRef, Confidence, Evidence, ModelIdentity
 
 MODEL = ModelIdentity("m", "Q4", "0" * 64)
