@@ -25,6 +25,7 @@ SCRIPT is a JSON file, all of its keys optional:
     explored     the share of what is to be hidden that is shown, 0 unless given: nothing is left to chance
     afterLabels  {"soon", "idle"}: seconds after labels, see `server.messages.Pace`
     hoverSeconds seconds that a hover waits for its summary
+    menuSeconds  seconds that the menu waits for the model
     summariesAfter  seconds after which summaries are made ahead; an hour unless given
     fileSeconds  how long the search for examples takes to read a file, at least
     supplies     the folder that lists mains adapters and batteries; none unless given
@@ -53,7 +54,7 @@ from typing import TYPE_CHECKING, Any
 
 from lsp_calib import errors
 from lsp_calib import server as entry
-from lsp_calib.server import create_server
+from lsp_calib.server import completion, create_server
 from lsp_calib.server.app import CalibServer
 from lsp_calib.server.messages import ClientTraits
 from lsp_calib.settings import Settings
@@ -309,6 +310,8 @@ def make_server(script: dict[str, Any], replace: Replace = setattr) -> CalibServ
             replace(workspace_examples, "lines_of", lambda path: time.sleep(seconds) or read(path))
         return ScriptedEngine(script, on_state, server.settings)
 
+    if (seconds := script.get("menuSeconds")) is not None:
+        replace(completion, "PATIENCE", seconds)
     if (patience := script.get("hoverSeconds")) is not None:
         server.client_traits = ClientTraits(hover_patience=patience)
     server.pace = _pace(script)

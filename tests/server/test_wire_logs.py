@@ -274,7 +274,7 @@ async def settings_that_are_fetched(s: Session, e: Editor) -> None:
     await s.step(e.inline(4, 12))
 
 
-@asking({"otherwise": SURE, "clock": True})
+@asking({"otherwise": SURE, "clock": True}, options={"prefetch.enabled": False})
 async def settled_by_time(s: Session, e: Editor) -> None:
     await s.step(e.insert(4, 12, "net + tax\n"), e.inline(5, 0))
     for seconds in (20, 100, 1000):
@@ -443,7 +443,7 @@ async def log_of(name: str, folder: Path) -> dict[str, Any]:
     """The steps of a session, what the model was asked, and what is stored: normalised."""
     acts, script, options = SESSIONS[name]
     wire = folder / "wire.jsonl"
-    editor = await start(folder, {"wire": str(wire), "clock": True, **script}, **options)
+    editor = await start(folder, {"wire": str(wire), "clock": True, "menuSeconds": 10.0, **script}, **options)
     one = Session(editor, wire)
     try:
         tried = ("ready", "noModel", "error")
