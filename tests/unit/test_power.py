@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -59,15 +60,15 @@ def test_where_nothing_is_listed_nothing_is_known(tmp_path: Path) -> None:
     assert on_battery(tmp_path / "none") is None
 
 
-async def test_a_reading_is_never_waited_for_and_counts_for_a_while(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_reading_is_never_waited_for_and_counts_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     now, connection = [0.0], cast(Any, SimpleNamespace())
-    monkeypatch.setattr(admission, "SUPPLIES", tree(tmp_path / "battery", DISCHARGING))
+    go, discharging = threading.Event(), [True]
+    monkeypatch.setattr(admission, "on_battery", lambda: go.wait(10) and discharging[0])
     admitted = Admission(connection, lambda _: None, lambda: now[0])
     assert admitted.may_work_ahead(), "until it is known"
+    go.set()
     await until(lambda: not admitted.may_work_ahead())
-    monkeypatch.setattr(admission, "SUPPLIES", tree(tmp_path / "mains", MAINS))
+    discharging[0] = False
     await asyncio.sleep(0.02)
     assert not admitted.may_work_ahead()
     now[0] = 60.0
