@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice
+from itertools import chain, count, islice
 from typing import TYPE_CHECKING
 
 import attrs
@@ -19,7 +19,7 @@ from lsp_calib.languages import family_of
 from lsp_calib.syntax import source_tree
 from lsp_calib.syntax.languages import RULES
 from lsp_calib.syntax.rules import Function, LanguageRules, Outer, Place, last_row, stands_alone
-from lsp_calib.syntax.source_tree import Deadline, Overrun, code_of
+from lsp_calib.syntax.source_tree import OFTEN, Deadline, Overrun, code_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -123,6 +123,7 @@ def _below(root: Node, rules: LanguageRules, lines: Sequence[str], deadline: Dea
     pending: list[Iterator[tuple[Node, Sequence[Node], int]]] = [_placed((root,))]
     within = [""]  # the classes that hold each of the pending ones
     holders: list[Outer | None] = [None]  # of each of the pending ones
+    steps = count(1)
     while pending:
         place = next(pending[-1], None)
         if place is None:
@@ -138,7 +139,8 @@ def _below(root: Node, rules: LanguageRules, lines: Sequence[str], deadline: Dea
             deadline.check()
         if node.descendant_count < _FEWEST_AROUND:
             continue
-        deadline.step()
+        if not next(steps) % OFTEN:
+            deadline.check()
         children = node.children
         within.append(_class_of(node, within[-1]))
         holders.append(Outer(node, siblings, index, holders[-1]))
@@ -185,10 +187,11 @@ def prose_lines(lines: Sequence[str], language: str) -> set[int]:
     if rules is None or root is None:
         return rows
     pending = [root]
-    deadline = Deadline.to_walk(sum(map(len, lines)))
+    deadline, steps = Deadline.to_walk(sum(map(len, lines))), count(1)
     try:
         while pending:
-            deadline.step()
+            if not next(steps) % OFTEN:
+                deadline.check()
             node = pending.pop()
             if rules.is_prose(node) or (node.type in rules.comments and stands_alone(node, lines)):
                 rows.update(range(node.start_point.row, last_row(node) + 1))
@@ -275,9 +278,10 @@ def _is_over(one: _Open, row: int, indentation: int, kind: str, *, indented: boo
 def _pieces(root: Node, deadline: Deadline) -> Iterator[Node]:
     """The nodes that can be parsed, and the leaves between them, in order: each bracket in one of the former
     has its partner there."""
-    pending = [root]
+    pending, steps = [root], count(1)
     while pending:
-        deadline.step()
+        if not next(steps) % OFTEN:
+            deadline.check()
         node = pending.pop()
         if node.is_missing or node.start_byte == node.end_byte:
             continue

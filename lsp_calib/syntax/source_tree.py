@@ -37,8 +37,8 @@ _PIECE = 4096
 _TEXT_PIECE = 256
 # For a walk through a tree: several times what real files take.
 _WALK, _WALK_PER_CHARACTER = 0.3, 4e-6
-# Nodes of a walk after which the clock is looked at.
-_OFTEN = 256
+OFTEN = 256
+"""Nodes of a walk after which its deadline is checked."""
 
 
 class Overrun(Exception):
@@ -50,7 +50,6 @@ class Deadline:
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._steps = 0
         self._wall, self._began = perf_counter(), thread_time()
 
     @classmethod
@@ -63,12 +62,6 @@ class Deadline:
         # The thread's clock is dear on some systems, and never ahead of the wall's.
         over = perf_counter() - self._wall > self._seconds
         return over and thread_time() - self._began > self._seconds
-
-    def step(self) -> None:
-        """Called for each node of a walk, of which it checks every `_OFTEN`th. Raises Overrun."""
-        self._steps += 1
-        if not self._steps % _OFTEN:
-            self.check()
 
     def check(self) -> None:
         """Raises Overrun once the time is spent."""
