@@ -266,6 +266,16 @@ class TestTheKey:
         await scene.say()
         assert {one.headers["authorization"] for one in scene.server.asked} == {f"Bearer {SECRET}"}
 
+    async def test_is_not_told_where_a_server_calls_a_model_by_it(
+        self, play: Play, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv(KEY_VARIABLE, SECRET)
+        scene = await play(models=["qwen2.5-coder-7b"])
+        scene.server.answers_as = SECRET
+        doubt = (await scene.say()).doubt
+        assert "another model, [key]" in doubt
+        assert SECRET not in doubt
+
     async def test_goes_along_from_a_file_of_its_owners_alone(self, play: Play, tmp_path: Path) -> None:
         file = tmp_path / "key"
         file.write_text(SECRET + "\n")

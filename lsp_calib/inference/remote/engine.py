@@ -152,13 +152,14 @@ class RemoteEngine:
         only = names[0] if len(names) == 1 else None
         served = only if wanted is None else find_name(wanted, names)
         if served is None:
+            there = self._server.without_key(", ".join(names) or "none")
             what = f"has no model like {wanted!r}" if wanted else "does not have exactly one model"
             raise ModelError(
-                f"The server at {host} {what}. It has: {in_one_line(', '.join(names) or 'none', 300)}. "
+                f"The server at {host} {what}. It has: {in_one_line(there, 300)}. "
                 "Set `remote.model` (LSP_CALIB_REMOTE_MODEL) to one of them."
             )
         self._served = served
-        card = card_for_name(wanted or served, await asyncio.to_thread(load_cards))
+        card = card_for_name(wanted or self._server.without_key(served), await asyncio.to_thread(load_cards))
         return LoadedModel(ModelIdentity(card.name, "", ""), card, f"remote server {host}")
 
     async def _answered(self, request: Request) -> Generation:
@@ -267,9 +268,10 @@ class RemoteEngine:
     def _notice_model(self, name: str) -> None:
         """Believe no probability from now on if the server answers as another model than the wanted one."""
         if name and not self._doubt and name != self._served and not same_model(name, self._served):
+            named = in_one_line(self._server.without_key(name), 100)
             self._doubt = (
-                f"the server answers as another model, {in_one_line(name, 100)}, so its confidence is "
-                "unknown; restart the model to believe it again"
+                f"the server answers as another model, {named}, so its confidence is unknown; restart the "
+                "model to believe it again"
             )
 
     @contextlib.contextmanager

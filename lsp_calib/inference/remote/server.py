@@ -265,6 +265,9 @@ class RemoteServer:
         self._closed = True
         await self.restart()
 
+    def without_key(self, words: str) -> str:
+        return words.replace(self._key, "[key]") if self._key else words
+
     def _check(self) -> None:
         if self._closed:
             raise RequestCancelledError(CLOSED)
