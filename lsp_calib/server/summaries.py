@@ -83,10 +83,10 @@ def functions_of(document: CalibDocument) -> Sequence[Function]:
     Each version is parsed once, when it is first asked for.
     """
     language, lines = document.language, document.bare_lines
-    if not has_grammar(language):
-        return ()
     known = document.functions_of(lines)
     if known is None:
+        if not has_grammar(language):
+            return ()
         known = functions(document.read_lines, language)
         document.remember_functions(lines, known)
     return known
@@ -100,12 +100,11 @@ async def parse(*documents: CalibDocument) -> None:
     functions of the new version are not known.
     """
     language = documents[0].language
-    pending = [one for one in documents if one.functions_of(one.bare_lines) is None]
-    if not has_grammar(language) or not pending:
+    if not has_grammar(language):
         return
-    lines = [one.bare_lines for one in pending]
-    read = [one.read_lines for one in pending]
-    found = await asyncio.to_thread(lambda: [functions(one, language) for one in read])
+    pending = [one for one in documents if one.functions_of(one.bare_lines) is None]
+    lines, read = [one.bare_lines for one in pending], [one.read_lines for one in pending]
+    found = await asyncio.gather(*(asyncio.to_thread(functions, one, language) for one in read))
     for document, its_lines, its_functions in zip(pending, lines, found, strict=True):
         document.remember_functions(its_lines, its_functions)
 
