@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from documentation_layouts import DOXYGEN, JAVA, PHP, PYTHON, SEEN, TYPESCRIPT
+from documentation_layouts import DOXYGEN, GO, JAVA, PHP, PYTHON, RUBY, SEEN, TYPESCRIPT
 
 from lsp_calib.summarization.insertion import insertion, may_insert
 from lsp_calib.syntax import Function, documentation_sentence, functions
@@ -17,9 +17,11 @@ def only(source: str, language: str) -> Function:
 # Seen by one of the tools alone, so that there is nowhere to write another one; or no place for lines.
 NO_PLACE = [
     ("python", PYTHON, "def f():\n    return 1\nf.__doc__ = Base.method.__doc__"),
+    ("ruby", RUBY, "private # why\ndef f\n1 end"),
     ("cpp", DOXYGEN, "namespace n { int f() {\n} }"),
     ("javascript", TYPESCRIPT, "module.exports = { f: function () {\n} }"),
     ("typescript", TYPESCRIPT, "register(function f() {\n})"),
+    ("go", GO, "package a\n\n/* not it */ func F() {\n}"),
 ]
 
 
@@ -52,6 +54,7 @@ def test_a_function_in_another_one_has_no_documentation_in_cpp() -> None:
     ("source", "sentence"),
     [
         ("function b() {\n/** D it is. */\nreturn function f() {\n}\n}", "D it is."),
+        ("function b() {\nreturn /** D it is. */ function f() {\n}\n}", "D it is."),
         ("function b() {\nreturn function f() {\n}\n}", None),
     ],
 )
@@ -83,6 +86,8 @@ def test_a_function_has_the_name_that_it_is_bound_to(source: str) -> None:
         ("cpp", DOXYGEN, "MY_MACRO(x)\nint f(int a) {\n}", "int f"),
         ("cpp", DOXYGEN, "int a;\nMY_MACRO(x) int f(int a) {\n}", "MY_MACRO"),
         ("cpp", DOXYGEN, "class X {\npublic: // plain\nint f() {\n}\n};", "int f"),
+        ("typescript", TYPESCRIPT, "export\n/** not it */\nfunction f() {\n}", "export"),
+        ("typescript", TYPESCRIPT, "class X {\nstatic\nf() {\n}\n}", "static"),
         ("typescript", TYPESCRIPT, "register(\nfunction f() {\n}\n)", "function f"),
         ("typescript", TYPESCRIPT, "/* plain */ function f() {\n}", "/* plain */ function f"),
         ("php", PHP, "<?php\n#[A]\nfunction f() {\n}", "#[A]"),
@@ -105,3 +110,8 @@ def test_a_function_of_a_go_variable_gets_its_sentence() -> None:
 
 def test_a_value_that_a_function_makes_is_no_function() -> None:
     assert functions(["const x = list.map((a) => {", "  return a;", "});"], "javascript") == []
+
+
+def test_the_code_is_without_documentation_in_its_body() -> None:
+    function = only("fn f() {\n    //! D it\n    //! is.\n    g();\n}", "rust")
+    assert function.code == "fn f() {\n    g();\n}"

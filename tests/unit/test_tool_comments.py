@@ -58,6 +58,7 @@ COMMENTS = [
     ),
     ("c", "licence", LICENCE.strip()),
     ("cpp", "clang-tidy", "// NOLINTNEXTLINE(readability-function-size): it is a table"),
+    ("cpp", "include-what-you-use", "// IWYU pragma: keep"),
     ("cpp", "compiler", "#pragma GCC diagnostic push"),
     ("csharp", "ReSharper", "// ReSharper disable once UnusedMember.Global"),
     ("csharp", "compiler", "#pragma warning disable CS0168"),

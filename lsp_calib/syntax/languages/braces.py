@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import islice, takewhile
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -116,25 +116,39 @@ _MOST_BETWEEN = 10_000
 class Placement:
     """tool: that was tried. blank_lines: how many may stand between documentation and function.
 
-    joins: whether the tool shows all comments above a function together, rather than the nearest block.
+    shown: what the comments begin with that the tool shows among the words of a definition. joins: whether
+        the tool shows all comments above a function together, rather than the nearest block.
+    within: which comments in a definition the tool shows: "equals", between a name and its function, before
+        those above; "wins", before the parameters, rather than those above; if none stands above "words",
+        before the body, "line", on its first line, and "body", at the beginning of that; "", none.
     hidden: the comments between which the tool shows nothing.
     past: by the type of a node, what it has to match for the tool to look above it. climbs: types of blocks
         whose first function may be documented above the block.
-    hiding: types of what stands above a function and hides all that is below it.
-    behind: whether comments behind other code document what stands below them.
-    elsewhere: what a comment holds that documents something else, even right above a function. unseen: types
-        of blocks in which the tool sees no function.
+    hiding: the same as `past`, for what stands above a function and hides all that is below it.
+    behind: whether comments behind other code document what stands below them. apart: whether the tools
+        differ on where documentation stands if a comment is behind what is in `past`.
+    after: what a comment begins with that documents what stands before it. own_line: whether a comment has to
+        end above the line of the function.
+    elsewhere: what a comment holds that documents something else, even right above a function. parts: types
+        of nodes whose comments stand as if these nodes were not there. unseen: types of blocks in which the
+        tool sees no function.
     """
 
     tool: str
     blank_lines: int = 0
+    shown: re.Pattern[str] = re.compile("")
     joins: bool = False
+    within: str = ""
     hidden: tuple[str, ...] = ()
     past: Mapping[str, re.Pattern[str]] = MappingProxyType({})
     climbs: frozenset[str] = frozenset()
-    hiding: frozenset[str] = frozenset()
+    hiding: Mapping[str, re.Pattern[str]] = MappingProxyType({})
     behind: bool = False
+    apart: bool = False
+    after: re.Pattern[str] = re.compile("(?!)")
+    own_line: bool = False
     elsewhere: re.Pattern[str] = re.compile("(?!)")
+    parts: frozenset[str] = frozenset()
     unseen: frozenset[str] = frozenset()
 
 
@@ -160,6 +174,7 @@ _DOXYGEN = Placement(
     "Doxygen 1.9.4",
     _ANY,
     joins=True,
+    within="words",
     past=MappingProxyType(
         {
             **dict.fromkeys((":", ";", "{", "access_specifier", "preproc_include"), _ANYTHING),
@@ -169,12 +184,26 @@ _DOXYGEN = Placement(
     ),
     climbs=frozenset({"declaration_list"}),
     behind=True,
+    after=re.compile(r"/\*[*!]<|//[/!]<"),
     elsewhere=re.compile(
         r"[@\\](?:addtogroup|defgroup|dir|file|mainpage|name|namespace|page|typedef|var)\b|[@\\][{}]"
     ),
+    parts=frozenset({"preproc_if", "preproc_ifdef"}),
     unseen=frozenset({"compound_statement"}),
 )
-_TYPESCRIPT = Placement("TypeScript 5.9.3, quick info", _ANY)
+# Behind these words a line may end, and they belong to what follows: nothing below them is looked for.
+_TYPESCRIPT = Placement(
+    "TypeScript 5.9.3, quick info",
+    _ANY,
+    within="equals",
+    hiding=MappingProxyType(
+        {
+            "expression_statement": re.compile(r"export$"),
+            "field_definition": re.compile(r"static$"),
+            "public_field_definition": re.compile(r"static$"),
+        }
+    ),
+)
 
 PLACEMENTS: Mapping[str, Placement] = MappingProxyType(
     {
@@ -182,12 +211,13 @@ PLACEMENTS: Mapping[str, Placement] = MappingProxyType(
         "csharp": Placement(
             "none was tried across blank lines", past=MappingProxyType({"preproc_pragma": _PRAGMA})
         ),
-        "go": Placement("go doc of Go 1.27.3 and 1.19.8", joins=True),
+        "go": Placement("go doc of Go 1.27.3 and 1.19.8", joins=True, own_line=True),
         "java": Placement("javadoc of JDK 25.0.3", _ANY, behind=True),
         "javascript": _TYPESCRIPT,
         "php": Placement(
             "getDocComment of PHP 8.2.36",
             _ANY,
+            within="wins",
             past=MappingProxyType(dict.fromkeys(_PHP_STATEMENTS.split(), _NO_DECLARATION)),
             climbs=frozenset({"colon_block", "compound_statement", "if_statement"}),
             behind=True,
@@ -195,12 +225,16 @@ PLACEMENTS: Mapping[str, Placement] = MappingProxyType(
         "ruby": Placement(
             "RDoc 7.0.3 and 6.4.1.1, YARD 0.9.28",
             _ANY,
+            within="line",
             hidden=("#--", "#++"),
             past=MappingProxyType({"call": _VISIBILITY, "identifier": _VISIBILITY}),
             climbs=frozenset({"block_body", "body_statement", "then"}),
+            apart=True,
         ),
-        "rust": Placement("rustdoc 1.95.0", _ANY, joins=True),
-        "typescript": attrs.evolve(_TYPESCRIPT, hiding=words("decorator")),
+        "rust": Placement("rustdoc 1.95.0", _ANY, joins=True, within="body"),
+        "typescript": attrs.evolve(
+            _TYPESCRIPT, hiding=MappingProxyType({**_TYPESCRIPT.hiding, "decorator": _ANYTHING})
+        ),
     }
 )
 
@@ -240,6 +274,7 @@ class Finder:
         annotations, attributes.
     signatures: types of overloads, which stand above the definition that they share: what is said of the
         first one is its documentation; if there is one alone, also what is said of the definition.
+    inner: what documentation in a body begins with.
     expressions: types of functions that are values, and may be bound to another name than their own.
     """
 
@@ -249,6 +284,7 @@ class Finder:
     comments: frozenset[str] = COMMENTS
     between: frozenset[str] = frozenset()
     signatures: frozenset[str] = frozenset()
+    inner: re.Pattern[str] = re.compile("(?!)")
     expressions: frozenset[str] = frozenset()
 
     @property
@@ -263,13 +299,24 @@ class Finder:
         first_one, overloads = self._first_overload(place, found.name)
         head = self._head(first_one.node)
         start, end = head.start_point.row, last_row(node) + 1
-        unseen = PLACEMENTS[self.language].unseen
-        is_seen = place.outer is None or place.outer.node.type not in unseen
+        placement = PLACEMENTS[self.language]
+        is_seen = place.outer is None or place.outer.node.type not in placement.unseen
         above = self._documentation(first_one, lines) if is_seen else []
         if not above and overloads == 1:
             above = self._documentation(place, lines)
+        within = self._within(node, place, found) if is_seen else []
+        within = [one for one in within if one not in above]
+        shown = placement.within
+        if above and shown not in ("equals", "wins"):
+            within = []
+        behind = self._behind(place)
+        # TypeScript shows what stands behind the equals sign first, and then what stands above.
+        documentation = behind + (above + within if shown == "equals" else within or above)
+        rows = above if shown == "equals" and above else within or above or behind
         said = self._rows_of_documentation(place.siblings[first_one.index : place.index], lines)
         text = {row: line for row, line in enumerate(lines[start:end], start) if row not in said}
+        for one in behind + within:
+            _cut(one, text)
         kept = list(text.values())
         if above and above[0].end_point.row >= start:
             line = lines[start]
@@ -284,9 +331,9 @@ class Finder:
             body=first + (opens and first + 1 < end),
             end=end,
             signature_end=(first if opens else self._row_before(found)) + 1,
-            docstring="\n".join(text_of(one) for one in reversed(above)) or None,
+            docstring="\n".join(text_of(one) for one in reversed(documentation)) or None,
             code="\n".join(kept),
-            documented=(above[-1].start_point.row, last_row(above[0]) + 1) if above else None,
+            documented=(rows[-1].start_point.row, last_row(rows[0]) + 1) if rows else None,
             has_place=is_seen and self._has_place(first_one, lines),
         )
 
@@ -352,6 +399,8 @@ class Finder:
         below = place.siblings[top].start_point.row
         for node, previous in islice(self._above(place, top), _FARTHEST):
             is_comment = node.type in self.comments
+            if is_comment and placement.apart and self._is_behind(node, previous, lines):
+                continue
             if is_comment or node.type in self.between:
                 text = text_of(node)
                 says = self.documents(text)
@@ -361,7 +410,9 @@ class Finder:
                 is_next_to = found or (run and self.documents is has_words)
                 if blank_lines > (0 if is_next_to and not placement.joins else placement.blank_lines):
                     break
-                if not self._stands_apart(node, previous, lines):
+                if not self._stands_apart(node, previous, lines) or (
+                    placement.own_line and last_row(node) == below
+                ):
                     break
                 for_tool = is_for_tool(text, self.language)
                 if says and not for_tool and (blank_lines or found) and is_of_another(text):
@@ -405,6 +456,9 @@ class Finder:
         while True:
             for at in range(top - 1, -1, -1):
                 node = place.siblings[at]
+                if node.type in placement.parts and (alone := self._comments_alone(node)):
+                    yield from alone
+                    continue
                 if node.has_error and matches(node, placement.past):
                     held = node.children
                     yield from (
@@ -420,6 +474,12 @@ class Finder:
                 return
             place = holder.place
             top = place.index
+
+    def _comments_alone(self, node: Node) -> list[tuple[Node, Node | None]]:
+        """The comments of a node that holds nothing else besides its first name, from below; else none."""
+        comments = [one for one in node.children if one.type in self.comments]
+        others = [one for one in node.named_children[1:] if one.type not in self.comments]
+        return [] if others else [(one, None) for one in reversed(comments)]
 
     def _stands_apart(self, comment: Node, previous: Node | None, lines: Sequence[str]) -> bool:
         """Whether a comment may document what is below it, rather than belong to what is before it on its
@@ -439,18 +499,69 @@ class Finder:
                 break
             previous = place.siblings[at - 1] if at else None
             if previous is None or not (
-                previous.type in self.comments
+                (previous.type in self.comments and not placement.own_line)
                 or previous.type in self.between
                 or matches(previous, placement.past)
             ):
                 return False
-        return True
+        if not placement.apart or top < 2:
+            return True
+        return not self._is_behind(place.siblings[top - 1], place.siblings[top - 2], lines)
+
+    def _is_behind(self, node: Node, previous: Node | None, lines: Sequence[str]) -> bool:
+        """Whether a node is a comment behind what is in `past`."""
+        if node.type not in self.comments or previous is None or begins_line(node, lines):
+            return False
+        return matches(previous, PLACEMENTS[self.language].past)
+
+    def _within(self, node: Node, place: Place, found: Parts) -> list[Node]:
+        """The comments that document a definition among its own words, if the tool looks there: the last one,
+        or those that its body begins with, the nearest to its end first."""
+        placement = PLACEMENTS[self.language]
+        if placement.within == "body":
+            kinds = self.comments | {"inner_attribute_item"}
+            inner = takewhile(lambda one: one.type in kinds, found.body.children[1:])
+            return [one for one in inner if self.inner.match(text_of(one))][::-1]
+        end = found.body.start_byte
+        holders: Sequence[Node] = (place.node, node, found.holder)
+        if placement.within == "wins":
+            parameters = found.holder.child_by_field_name("parameters")
+            end = parameters.start_byte if parameters else end
+        elif placement.within == "equals":
+            holders = (node,) if node != found.holder else ()
+            if node.type in self.expressions:  # `return /** ... */ function f() {}`, or an argument
+                holders, end = (place.outer.node,) if place.outer else (), node.start_byte
+        elif placement.within == "line":
+            parameters = found.holder.child_by_field_name("parameters")
+            holders, end = (node, parameters or node), node.end_byte
+        elif not placement.within:
+            holders = ()
+        comments = [
+            one
+            for holder in holders
+            for one in holder.children
+            if one.type in self.comments and one.start_byte < end
+        ]
+        if placement.within == "line":
+            comments += place.siblings[place.index + 1 : place.index + 2]
+            row = node.start_point.row
+            comments = [one for one in comments if one.type in self.comments and one.start_point.row == row]
+            return [one for one in comments if self._says(text_of(one))][:1]
+        said = [one for one in comments if self._says(shown := text_of(one)) and placement.shown.match(shown)]
+        return sorted(said, key=lambda one: one.start_byte)[-1:]
+
+    def _behind(self, place: Place) -> list[Node]:
+        """The comments behind a definition that document it, the nearest to the end of the file first."""
+        after = PLACEMENTS[self.language].after
+        behind = islice(place.siblings, place.index + 1, place.index + _FARTHEST)
+        comments = takewhile(lambda one: one.type in self.comments and after.match(text_of(one)), behind)
+        return [one for one in comments if not is_for_tool(text_of(one), self.language)][::-1]
 
     def _below_which_nothing_is_shown(self, place: Place) -> int:
         """The index of the first of the nodes that hide what is below them; of the definition without one."""
         top, hiding = place.index, PLACEMENTS[self.language].hiding
         for at in range(place.index - 1, max(top - _FARTHEST, -1), -1) if hiding else ():
-            if place.siblings[at].type in hiding:
+            if matches(place.siblings[at], hiding):
                 top = at
             elif place.siblings[at].type not in self.comments:
                 break
@@ -459,6 +570,21 @@ class Finder:
     def _says(self, comment: str) -> bool:
         """Whether a comment is documentation."""
         return self.documents(comment) and not is_for_tool(comment, self.language)
+
+
+def _cut(comment: Node, text: dict[int, str]) -> None:
+    """Take a comment out of the lines of a definition, by their rows."""
+    first, last = comment.start_point, comment.end_point
+    ended = last_row(comment) < last.row  # it holds the end of its line
+    if first.row not in text or (last.row not in text and not ended):
+        return
+    before = text[first.row].encode("utf-8", "replace")[: first.column]
+    behind = b"" if ended else text[last.row].encode("utf-8", "replace")[last.column :].lstrip()
+    for row in range(first.row + 1, last_row(comment) + 1):
+        text.pop(row, None)
+    text[first.row] = _decoded(before + behind).rstrip()
+    if not text[first.row]:
+        del text[first.row]
 
 
 def _is_number(comment: str) -> bool:

@@ -49,6 +49,7 @@ _FINDER = Finder(
     # Four strokes, or three stars, are no documentation. Attributes hold it too.
     documents=lambda text: bool(re.match(r"///(?!/)|/\*\*(?![*/])|#\[(?:cfg_attr\(.*,\s*)?doc\s*=", text)),
     between=words("attribute_item"),
+    inner=re.compile(r"//!|/\*!|#!\[(?:cfg_attr\(.*,\s*)?doc\s*="),
 )
 
 

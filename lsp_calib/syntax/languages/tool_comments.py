@@ -49,10 +49,12 @@ _LICENCES: _Rows = (
 _EVERYWHERE: _Rows = (
     ("Sonar", r"(?-i:NOSONAR)\b"),
     ("Semgrep", r"nosem(?:grep)?(?::\s*[\w.-]+)?" + _END),
+    ("DeepSource", r"skipcq\b(?::|" + _END + ")"),
     ("CodeQL", r"(?:codeql|lgtm)\s*\["),
     ("CSpell", r"(?:cspell|spell-?checker):\s?\w"),
     ("codespell", r"codespell:ignore\b"),
     ("editors", r"#(?:end)?region\b|</?editor-fold\b"),
+    ("DevSkim", r"devskim:\s"),
 )
 _JETBRAINS: _Rows = (
     ("JetBrains", r"noinspection\s+[A-Z]\w+|@noinspection\b"),
@@ -65,12 +67,20 @@ _C: _Rows = (
     ("clang-tidy", r"(?-i:NOLINT(?:NEXTLINE|BEGIN|END)?)\b"),
     ("clang-format", r"clang-format\s+(?:off|on)" + _END),
     ("cppcheck", r"cppcheck-suppress(?:-\w+)?\s*(?:\[|\w+(?:\s+symbolName=\S+)?" + _END + ")"),
+    ("include-what-you-use", r"IWYU pragma:"),
     ("Coverity", r"coverity\["),
+    ("PC-lint", _TIGHT + r"lint\s+[-+!]"),
+    ("splint", _TIGHT + r"@[^@]+@$"),
+    ("PVS-Studio", _TIGHT + r"[-+]V(?:\d|:)|V_EXCLUDE"),
+    ("astyle, indent", r"\*?INDENT-(?:OFF|ON)\*"),
+    ("uncrustify", r"uncrustify:(?:off|on)\b"),
     ("Eclipse", r"@suppress\("),
+    ("Flawfinder", r"flawfinder:\s*ignore\b"),
 )
 _CSHARP: _Rows = (
     ("ReSharper", r"resharper\s+(?:disable|restore|enable)\b"),
     ("CSharpier", r"csharpier-ignore\b"),
+    ("Stryker", r"stryker\s+(?:disable|restore)\b"),
     *_JETBRAINS,
 )
 _GO: _Rows = (
@@ -80,6 +90,7 @@ _GO: _Rows = (
     ("gosec", r"#nosec\b"),
     ("revive", r"revive:(?:disable|enable)"),
     ("staticcheck", r"lint:(?:file-)?ignore\s"),
+    ("go-test-coverage", r"coverage-ignore\b"),
     ("controller-gen, deepcopy-gen", r"\+(?-i:[a-z])[\w:-]*"),
     (
         "swag",
@@ -98,16 +109,21 @@ _JAVA: _Rows = (
 _JAVASCRIPT: _Rows = (
     ("ESLint", r"eslint-(?:disable|enable|env)\b|eslint\s+[\w@/\"'-]+\s*:"),
     ("ESLint", r"(?:globals?|exported)\s+[\w$]+(?:\s*:\s*\w+)?(?:\s*,\s*[\w$]+(?:\s*:\s*\w+)?)*\s*$"),
+    ("JSHint, JSLint, JSCS", r"js(?:hint|lint)\s|jscs:|jshint\b"),
     ("TSLint", r"tslint:\s?(?:disable|enable)"),
+    ("Oxlint", r"oxlint-(?:disable|enable)"),
     ("Prettier", r"prettier-ignore\b|@(?:format|prettier|noformat|noprettier)\s*$"),
     ("Biome", r"(?:biome|rome)-ignore"),
     ("Deno", r"deno-(?:lint|fmt|coverage)-ignore"),
+    ("dprint", r"dprint-ignore"),
     ("Istanbul, c8, V8", r"(?:istanbul|c8|v8)\s+ignore\b|node:coverage\b"),
     ("TypeScript", r"@ts-(?:ignore|expect-error|nocheck|check)\b|<(?:reference|amd-\w+)\s"),
     ("Flow", r"@(?:no)?flow\b|\$Flow\w+|flowlint(?:-\w+)*\s"),
     ("bundlers", r"[#@]__(?:PURE|NO_SIDE_EFFECTS|INLINE|NOINLINE|KEY)__|@vite-ignore\b|webpack[A-Z]\w+:"),
     ("source maps", r"[#@]\s?source(?:Mapping)?URL="),
+    ("Jest, Vitest", r"@(?:jest|vitest)-environment\b"),
     ("JSX", r"@jsx(?:Runtime|ImportSource|Frag)?\s"),
+    ("Stryker", r"stryker\s+(?:disable|restore)\b"),
     *_JETBRAINS,
 )
 _PHP: _Rows = (
@@ -115,8 +131,10 @@ _PHP: _Rows = (
     ("PHPUnit", r"@codeCoverageIgnore(?:Start|End)?\b"),
     ("PHPStan", r"@phpstan-ignore(?:-\w+)*\b"),
     ("Psalm", r"@psalm-suppress\b"),
+    ("Phan", r"@phan-(?:file-)?suppress\b|@phan-suppress-\w"),
     ("PHPMD", r"@SuppressWarnings\("),
     ("PHP CS Fixer", r"@?php-cs-fixer-ignore\b"),
+    ("Infection, Pest", r"@infection-ignore-all\b|@pest-mutate-ignore\b"),
     *_JETBRAINS,
 )
 _PYTHON: _Rows = (
@@ -127,18 +145,22 @@ _PYTHON: _Rows = (
     ("Black, YAPF, autopep8", r"(?:fmt|yapf|autopep8):\s*(?:off|on|skip|disable|enable)\b"),
     ("isort", r"isort:\s?\w"),
     ("mypy, Pyright, ty, Pyrefly", r"(?:mypy|pyright|basedpyright|ty|pyrefly|pytype):\s*\w"),
+    ("Pyre", r"pyre-(?:ignore|fixme|strict|unsafe)\b"),
     ("Bandit", r"nosec\b(?:\s+B\d|" + _END + ")"),
     ("Cython", r"(?:cython|distutils):\s*\w+\s*="),
+    ("Fixit", r"lint-(?:ignore|fixme):"),
     ("Python", r"(?-i:(?:en)?coding)[:=]\s*[\w.-]"),
 )
 _RUBY: _Rows = (
     ("RuboCop", r"rubocop:\s?\w"),
     ("Standard", r"standard:(?:disable|enable|todo)\b"),
+    ("Reek", r":?reek:\w"),
     ("SimpleCov", r":nocov:|simplecov:(?:disable|enable)\b"),
     ("Steep", r"steep:ignore\b"),
     ("RBS, Sorbet", _TIGHT + r"[:|]|@rbs\b|@dynamic\s|rbs_inline:\s"),
     ("Sorbet", r"typed:\s*(?:ignore|false|true|strict|strong|__STDLIB_INTERNAL)\b"),
     ("RDoc", r":(?:nodoc|doc|startdoc|stopdoc|enddoc|notnew|markup|section):"),
+    ("Mutant, Bearer", r"(?:mutant|bearer):disable\b"),
 )
 _RUBY_FILES: _Rows = (
     ("Ruby", r"(?:frozen_string_literal|encoding|coding|warn_indent|shareable_constant_value):\s*\S"),
@@ -147,6 +169,7 @@ _RUST: _Rows = (
     *_COVERAGE,
     ("rustfmt", r"rustfmt(?:::|-)\w+"),
     ("cbindgen", r"cbindgen:\S"),
+    ("compiletest", _TIGHT + r"[@~]\s*\S"),
 )
 
 TOOL_COMMENTS: Mapping[str, _Rows] = MappingProxyType(
