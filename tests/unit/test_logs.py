@@ -15,7 +15,8 @@ from lsp_calib.server.messages import WithoutParameters
 
 @pytest.fixture(autouse=True)
 def filtered(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """pytest has one handler for all tests of a run."""
+    """pytest has one handler for all tests of a run; the demo and the bench, run before, silence pygls."""
+    caplog.set_level(logging.DEBUG, "pygls")
     only = WithoutParameters()
     caplog.handler.addFilter(only)
     yield
