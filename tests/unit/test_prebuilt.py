@@ -54,12 +54,12 @@ def model(model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 def everything(model: PrebuiltModel, text: str, forced: tuple[int, ...] = ()) -> dict[int, float]:
     """Log-probabilities of all tokens after a text and some tokens, evaluated as an answer's: one by one."""
-    server = model.evaluator.server
+    server = model._evaluator.server
     question = Question(top=server.size, allowed=server.tokenize(b"\n"))
     sequence, tokens = CachedSequence(INTERACTIVE_SEQUENCES), server.tokenize(text.encode())
     for size in range(len(forced) + 1):
         known = [*tokens, *forced[:size]]
-        reply = model.evaluator.ask(sequence, known, question, reuse=size > 0)
+        reply = model._evaluator.ask(sequence, known, question, reuse=size > 0)
     return dict(reply.top)
 
 
@@ -90,7 +90,7 @@ class TestAnswers:
         healed = answer(model, request(table, ' "\\fra', reuse=reuse))
         assert ' "\\fra' + healed.text == clean.text
         other = answer(model, request(table, ' "\\fro', reuse=reuse))
-        pieces = model.evaluator.vocabulary.pieces
+        pieces = model._evaluator.vocabulary.pieces
         assert [pieces[token] for token in other.healing] == [b' "\\']
         assert pieces[other.tokens[0].id].startswith(b"fro")
 
@@ -117,14 +117,14 @@ class TestAnswers:
     ) -> None:
         generation = answer(model, request(SOURCE, forced=forced))
         first = generation.tokens[0]
-        piece = model.evaluator.vocabulary.pieces[first.id]
+        piece = model._evaluator.vocabulary.pieces[first.id]
         cut = next(n for n in range(len(forced)) if piece.startswith(forced[n:].encode()))
         remaining = forced[cut:].encode()
         # Which tokens it chose before is not told: all ways to it are tried.
         before = model._server.tokenize(forced[:cut].encode())
         known = everything(model, SOURCE, before)
         exact = math.log(
-            math.fsum(math.exp(known[int(t)]) for t in model.evaluator.vocabulary.allowed(remaining))
+            math.fsum(math.exp(known[int(t)]) for t in model._evaluator.vocabulary.allowed(remaining))
         )
         assert first.typed_logprob == pytest.approx(exact, abs=0.012, rel=0.01)
         assert first.logprob == pytest.approx(known[first.id], abs=1e-3, rel=0.01)
@@ -176,10 +176,10 @@ class TestPrompts:
         (control,) = model._server.tokenize(b"<|im_end|>", control=True)
         assert tokens.count(control) == 1
         assert tokens[-1] == control
-        assert b"".join(model.evaluator.vocabulary.pieces[t] for t in tokens[:-1]) == b"<|im_end|>"
+        assert b"".join(model._evaluator.vocabulary.pieces[t] for t in tokens[:-1]) == b"<|im_end|>"
 
     def test_the_bytes_of_all_tokens_are_known(self, model: PrebuiltModel) -> None:
-        pieces = model.evaluator.vocabulary.pieces
+        pieces = model._evaluator.vocabulary.pieces
         text = "def f(x): return 'ü漢🙂'\n\t\x00"
         assert b"".join(pieces[token] for token in model._server.tokenize(text.encode())) == text.encode()
         assert not any(pieces[token] for token in model._server.tokenize(b"<|im_start|>", control=True))
