@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import select
 import sys
 import threading
 from collections.abc import Callable
@@ -51,9 +52,13 @@ class _Output:
         self._descriptor = stdout.fileno()  # not its buffer, which would be flushed at exit
 
     def write(self, data: bytes) -> None:
-        with contextlib.suppress(OSError):
-            while data:
+        while data:
+            try:
                 data = data[os.write(self._descriptor, data) :]
+            except BlockingIOError:  # the client has made it so: half a message would end the session
+                select.select([], [self._descriptor], [])
+            except OSError:
+                return
 
     def close(self) -> None:
         """Nothing: answers may be under way at `exit`."""

@@ -6,6 +6,7 @@ import asyncio
 import functools
 import json
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ import psutil
 import pytest
 from conftest import Connect
 from scripted_editor import PATIENCE, URI, Editor, until
+
+from lsp_calib.server.app import _Output
 
 
 @pytest.fixture
@@ -223,3 +226,13 @@ async def test_a_server_that_is_told_to_shut_down_and_to_exit_at_once_does_both(
     assert editor.client.process.stdin is not None
     editor.client.process.stdin.write(framed({"id": "end", "method": "shutdown"}, {"method": "exit"}))
     assert await editor.client.gone() == 0
+
+
+def test_a_client_that_reads_slowly_gets_all_that_is_written() -> None:
+    reads, writes = os.pipe()
+    os.set_blocking(writes, False)
+    frame = bytes(range(256)) * 4096  # more than a pipe holds
+    with open(writes, "wb", buffering=0) as end, open(reads, "rb") as client, ThreadPoolExecutor() as pool:  # noqa: PTH123
+        got = pool.submit(client.read, len(frame))
+        _Output(end).write(frame)
+        assert got.result() == frame
