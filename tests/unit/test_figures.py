@@ -205,7 +205,7 @@ def test_matplotlib_is_imported_by_the_first_drawing_and_pyplot_by_none():
     program = (
         "import sys; from lsp_calib.evaluation.figures.confidences import draw_token_positions\n"
         "assert 'matplotlib' not in sys.modules\n"
-        "from lsp_calib.confidence.features import token_positions\n"
+        "from lsp_calib.evaluation.baselines import token_positions\n"
         "draw_token_positions(token_positions([[-1.0]], least=1)).canvas.draw()\n"
         "assert 'matplotlib' in sys.modules and 'matplotlib.pyplot' not in sys.modules"
     )
