@@ -83,6 +83,7 @@ class KeyedHash:
 # features: a JSON object of numbers by name. line, workspace: hashes with the installation's key.
 # typed, confidence, tier: `events.Moment` when it was first shown; accepted_...: when it was accepted, NULL:
 # it was not. was_hidden: it was hidden before.
+# The first migration makes this table too: before a column comes here, that one gets this text as its own.
 _SUGGESTIONS = """
     CREATE TABLE suggestions (
         id TEXT PRIMARY KEY,

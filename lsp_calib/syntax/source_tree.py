@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 # Seconds that a parse may take. Real files take .2 microseconds a byte, C++ read as C up to 1. The worst ends
 # that this lets through take half a second.
 _SECONDS, _PER_BYTE = 0.01, 1e-6
+# A collection of garbage may come in between, and takes longer than that.
+_TRIALS = 2
 # Bytes that the parser reads at once.
 _PIECE = 4096
 # Bytes that a node's text is read in: most are names.
@@ -79,20 +81,19 @@ def parse(grammar: Callable[[], Language], source: bytes, old: Tree | None = Non
 
     if old is None and _is_deep(source):
         raise Overrun
-    text = _Text(source)
-    parser = Parser(grammar())
-    try:
-        if old is None:
-            tree = parser.parse(text.read, progress_callback=text.is_over)
-        else:
-            tree = parser.parse(text.read, old, progress_callback=text.is_over)
-    except ValueError:
-        if text.stopped:
-            raise Overrun from None
-        raise
-    finally:
-        text.is_parsed = True
-    return tree
+    for _ in range(_TRIALS):
+        parser = Parser(grammar())  # loads it for the first text, which takes longer than a parse
+        text = _Text(source)
+        try:
+            if old is None:
+                return parser.parse(text.read, progress_callback=text.is_over)
+            return parser.parse(text.read, old, progress_callback=text.is_over)
+        except ValueError:
+            if not text.stopped:
+                raise
+        finally:
+            text.is_parsed = True
+    raise Overrun
 
 
 class _PieceOfThread(threading.local):
