@@ -1,4 +1,4 @@
-"""Removing what was learned on request: the feedback, logs, and the user's calibrators."""
+"""Removing what was learned: for its age, or on request with logs and the user's calibrators."""
 
 from __future__ import annotations
 
@@ -17,6 +17,27 @@ from lsp_calib.calibration.calibrators.line_curves import PREFIXES
 from lsp_calib.errors import LspCalibError
 from lsp_calib.feedback.report import PAGE
 from lsp_calib.feedback.store import FeedbackStore
+from lsp_calib.feedback.store_file import translated
+
+_DAY = 86_400.0
+
+
+def believed(store: FeedbackStore, now: float) -> float:
+    """The time of the clock (`now`, Unix seconds) as far as another day bears it out.
+
+    At most a day after the last suggestion, or the last call of this, of another day: one reading of a
+    clock that is ahead must not delete everything. The last call is the time of a file beside the store.
+    Raises LspCalibError as the store does.
+    """
+    ((shown,),) = store.read("SELECT MAX(shown_at) FROM suggestions WHERE shown_at < ?", now - _DAY)
+    mark = store.path.with_suffix(".expiry")
+    with translated(store.path):
+        last = mark.stat().st_mtime if mark.exists() else 0.0
+        if not now - _DAY < last <= now:
+            mark.touch(mode=0o600)
+            os.utime(mark, (now, now))
+    return min(now, max(shown or 0.0, last if last <= now - _DAY else 0.0) + _DAY)
+
 
 CALIBRATING = "calibrating"
 """The folder with the records of calibrations that are not finished."""

@@ -23,6 +23,7 @@ from lsp_calib.completion.reasons import Removal
 from lsp_calib.completion.service import Completion
 from lsp_calib.errors import LspCalibError
 from lsp_calib.feedback.events import Event, EventKind
+from lsp_calib.feedback.removal import believed
 from lsp_calib.feedback.report import PAGE, FeedbackReport, Latency, make_report
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.report.page import write_page
@@ -187,7 +188,7 @@ class Recorder:
         if not (self._enabled() or home.feedback_file().exists()):
             return
         kept = self._connection.settings.retention_days * _DAY
-        self._in_background(lambda store: self._expire(store, now - kept))
+        self._in_background(lambda store: self._expire(store, believed(store, now) - kept))
 
     def _expire(self, store: FeedbackStore, before: float) -> None:
         """On the store's thread."""

@@ -26,6 +26,7 @@ from feedback_scene import MODEL
 from lsp_calib.confidence.features import VERSION
 from lsp_calib.errors import DataError, LspCalibError, SettingsError
 from lsp_calib.feedback.events import SETTLE_AFTER, Event, EventKind, How, Label
+from lsp_calib.feedback.removal import believed
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.feedback.store_file import _move_aside
 from lsp_calib.files import kind_of_mount
@@ -434,6 +435,23 @@ def fill(store: FeedbackStore, n: int, at: float = 1000.0) -> None:
 
 
 class TestRetention:
+    def test_a_clock_is_believed_a_day_beyond_another_days_reading(self, store: FeedbackStore) -> None:
+        """Of a suggestion, or of its own: also where nothing is shown any more. One that jumped is not."""
+        day, start = 86_400.0, 1_700_000_000.0
+        show(store, "s", at=start)
+        assert believed(store, start + 60.0) == day
+        assert believed(store, start + 1.5 * day) == start + 60.0 + day
+        for n in (2.5, 2.9, 3.2, 3.6):  # calls that are less than a day apart put nothing off
+            reached = believed(store, start + n * day)
+        assert reached == start + 3.5 * day
+        for n in range(5, 30):
+            assert believed(store, start + n * day + 60.0) >= start + (n - 1) * day
+        ahead = start + 400 * day
+        for _ in range(3):  # several servers on that day
+            assert believed(store, ahead) <= start + 31 * day
+        assert believed(store, start + 31 * day) <= start + 31 * day
+        assert stat.S_IMODE(store.path.with_suffix(".expiry").stat().st_mode) == 0o600
+
     def test_a_little_at_a_time_the_oldest_first(self, store: FeedbackStore) -> None:
         fill(store, 10)
         assert store.expire(1007.0, most=3)
