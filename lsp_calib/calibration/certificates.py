@@ -381,6 +381,12 @@ class Ledger(Document, frozen=True, kw_only=True, tag_field="schema", tag=1):
         used = max(self.used_until, self.read_until, self.tried_until)
         return type(self)(promise=self.promise, key=self.key, used_until=used, asked=self.asked)
 
+    def clamped_to(self, now: float) -> Self:
+        """After a clock that was ahead has been set right: what is on record up to a moment that has not come
+        is on record up to now."""
+        used, read, tried = (min(one, now) for one in (self.used_until, self.read_until, self.tried_until))
+        return replace(self, used_until=used, read_until=read, tried_until=tried)
+
     @property
     def _watched(self) -> float:
         return self.read_until if self.watch is not None else 0.0

@@ -28,7 +28,7 @@ from lsp_calib.calibration.calibrators.refit import RefitResult, compare, refit,
 from lsp_calib.calibration.certificates import AS_BEFORE, LEAST_CONFIDENCE, Ledger, Promise, Wish
 from lsp_calib.calibration.logistic import log_odds, sigmoid
 from lsp_calib.errors import CalibratorError
-from lsp_calib.feedback.store import FeedbackStore, LabelledRow
+from lsp_calib.feedback.store import FeedbackStore, LabelledRow, is_ahead
 from lsp_calib.values import ModelIdentity
 
 
@@ -61,14 +61,19 @@ def line_of(row: LabelledRow) -> str:
 
 
 def settled_until(calibrator: Calibrator) -> float:
-    """The last label that a calibrator was fitted on, in Unix seconds; 0 if it was not fitted on any."""
+    """The last label that a calibrator was fitted on, in Unix seconds; 0 if it was not fitted on any.
+
+    0 as well if the clock was ahead then: all labels count as new, and those that were not make the
+    calibrator in force look better than it is, never worse.
+    """
     until = seen_until(calibrator)
     if until is None:
         return 0.0
     moment = datetime.datetime.fromisoformat(until)
     if moment.tzinfo is None:  # only a date, from an older version: all of that day counts as seen
         moment += datetime.timedelta(days=1)
-    return moment.timestamp()
+    found = moment.timestamp()
+    return 0.0 if is_ahead(found) else found
 
 
 def believable(row: LabelledRow) -> bool:
@@ -98,6 +103,9 @@ def open_for(
     A suggestion counts once, with the highest probability that was shown of it: it is above a threshold if
     and only if it was at some moment, and the first of these is the one that the promise is about.
     """
+    ledger = held.ledger
+    if any(map(is_ahead, (ledger.used_until, ledger.read_until, ledger.tried_until))):
+        held.ledger = ledger.clamped_to(time.time())
     promise = held.ledger.promise if wish == "as before" else wish
     if promise is None:
         return
@@ -334,7 +342,8 @@ def is_due(store: FeedbackStore, calibrators: CalibratorStore, purpose: Purpose)
     """Whether there are LEAST_NEW visits since the last refit, and LEAST_SHARE of those before."""
     ledger, current = calibrators.ledger(purpose), calibrators.choose(purpose).calibrator
     before = max(ledger.tried_n, current.n if settled_until(current) else 0)
-    new = store.visits_after(purpose, max(ledger.tried_until, settled_until(current)))
+    tried_until = 0.0 if is_ahead(ledger.tried_until) else ledger.tried_until
+    new = store.visits_after(purpose, max(tried_until, settled_until(current)))
     return new >= max(LEAST_NEW, LEAST_SHARE * before)
 
 
@@ -348,7 +357,7 @@ def _move_prefix_curve(store: FeedbackStore, calibrators: CalibratorStore, purpo
     curve, shipped = lines.prefix, lines.shipped_prefix
     if curve is None or not (curve.base or curve == shipped):
         return 0  # there is none, or it is a fit of the user's own
-    after, newest = curve.until, store.most_labels
+    after, newest = 0.0 if is_ahead(curve.until) else curve.until, store.most_labels
     moved = curve.moved(store.sure_parts(purpose.model, purpose.prompt_version, after=after, newest=newest))
     if moved is None:
         return 0

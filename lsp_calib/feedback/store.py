@@ -153,8 +153,16 @@ SETTLES_WITHIN = 7 * 86_400.0
 
 # SQLite would otherwise take the index by model, and read all.
 _BY_TIME = "INDEXED BY suggestions_by_time "
-# Seconds. Later moments were written while the clock was wrong: they are ignored until they have come.
+# Seconds. Later moments were written while the clock was wrong: they are ignored until they have come, or
+# refits and watches would stall until that date.
 _AHEAD = 86_400.0
+
+
+def is_ahead(moment: float) -> bool:
+    """Whether a stored moment (Unix seconds) cannot have come yet."""
+    return moment > time.time() + _AHEAD
+
+
 _AFTER = "AND {} > ? AND s.shown_at > ? AND l.at <= ?"
 # Models behind a server have no checksum: those are told apart by their names.
 _OF_MODEL = "s.model_sha256 = ? AND (s.model_sha256 <> '' OR s.model = ?)"

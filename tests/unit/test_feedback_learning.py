@@ -327,6 +327,23 @@ def test_models_without_a_checksum_are_told_apart_by_their_names(user: User) -> 
 
 
 class TestTheClockWasAhead:
+    """Once, for a while; some labels, a refit perhaps, are of then."""
+
+    def test_refits_go_on(self, user: User) -> None:
+        now = time.time()
+        live(user, 40, at=now - 20 * DAY)
+        live(user, 3, at=now + 30 * DAY, name="ahead-")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(time, "time", lambda: now + 31 * DAY)
+            assert user.refit().n == 43
+        live(user, 60, at=now - DAY, name="after-", right=0.9)
+        assert user.is_due()
+        result = user.refit(today=LATER)
+        assert (result.promoted, result.n) == (True, 100), result.reason
+        assert not user.is_due()
+        live(user, 40, at=now - DAY / 2, name="and-on-")
+        assert user.is_due()
+
     def test_labels_of_then_wait(self, user: User) -> None:
         now = time.time()
         live(user, 10, at=now - DAY)
