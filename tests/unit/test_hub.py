@@ -244,6 +244,33 @@ class TestAnInterruption:
         assert [headers.get("range") is None for _, headers in host.requests] == [True, False, True]
         assert left_behind(home) == ["tiny.gguf"]
 
+    def test_that_left_more_than_the_file_has_begins_anew(self, host: Host, home: Path) -> None:
+        """Another release's card had a larger file of this name."""
+        sidecar.models_folder()
+        inventory.part_of(CARD.path).write_bytes(CONTENT + b"!")
+        assert download.pull(CARD, silent).path.read_bytes() == CONTENT
+        assert host.requests[0][1].get("range") is None
+        assert left_behind(home) == ["tiny.gguf"]
+
+    def test_of_a_file_without_a_checksum_begins_anew(self, host: Host) -> None:
+        """It may have changed meanwhile, and nothing would tell."""
+
+        def answers(asked: Asked) -> None:
+            if len(host.requests) == 1:
+                asked.file(b"x" * len(CONTENT), most=300_000)
+            else:
+                asked.file()
+
+        host.answers = answers
+        assert download.pull(BARE, silent).path.read_bytes() == CONTENT
+        assert [headers.get("range") for _, headers in host.requests] == [None, None]
+
+    def test_of_a_file_without_a_checksum_is_given_up_in_the_end(self, host: Host, home: Path) -> None:
+        host.answers = lambda asked: asked.file(most=300_000)
+        assert "are kept" not in refusal(BARE)
+        assert len(host.requests) == download._MOST_FAILURES
+        assert left_behind(home) == []
+
     def test_that_killed_it_leaves_a_folder_that_the_next_pull_deletes(self, host: Host, home: Path) -> None:
         folder = home / "models"
         for name in (".pull-tiny.gguf.0a1b_2c3", ".pull-tiny.gguf.gguf.0a1b_2c3", ".pull-tiny.gguf.0a1b2c3"):

@@ -242,7 +242,8 @@ def _from_hub(source: Source, card: FileCard, on_progress: Progress) -> Pulled:
     """
     endpoint = Endpoint.from_environment()
     part = inventory.part_of(card.path)
-    if not (card.sha256 and card.size):  # nothing would tell whether the rest belongs to it, or is missing
+    with_sums = bool(card.sha256 and card.size)
+    if not with_sums or (part.exists() and part.stat().st_size > card.size):
         part.unlink(missing_ok=True)
     with _client() as client:
         hub = _Hub(client, endpoint, source, card, part, on_progress)
@@ -254,7 +255,9 @@ def _from_hub(source: Source, card: FileCard, on_progress: Progress) -> Pulled:
                 if not before or before != card.size:  # else it came whole, and was not checked yet
                     hub.go_on()
             except _Interrupted as error:
-                failures = 1 if hub.size > before else failures + 1
+                failures = 1 if with_sums and hub.size > before else failures + 1
+                if not with_sums:  # nothing would tell whether the rest belongs to it
+                    part.unlink(missing_ok=True)
                 if failures >= _MOST_FAILURES:
                     raise DownloadError(f"{error}{hub.kept()}") from error
                 time.sleep(min(max(error.wait, _PAUSE * 2 ** (failures - 1)), _LONGEST_PAUSE))
