@@ -261,6 +261,23 @@ class TestTurns:
         await first_task
         assert states == [EngineState.BUSY, EngineState.READY]
 
+    async def test_who_no_longer_waits_for_another_window_is_told_that_too(self, pair: Pair) -> None:
+        """As who typed on: the request that waited is cancelled, and no answer comes."""
+        first, second = pair
+        states: list[EngineState] = []
+        second._on_state = lambda state, *_: states.append(state)
+        running = asyncio.create_task(first.generate(ask("steps 100000")))
+        await asyncio.sleep(2 * STEP)
+        waiting = [asyncio.create_task(second.generate(ask("steps 1"))) for _ in range(2)]
+        await until(lambda: states == [EngineState.BUSY])
+        waiting[0].cancel()
+        await second.stats()
+        assert states == [EngineState.BUSY], "the other waits"
+        waiting[1].cancel()
+        await until(lambda: states == [EngineState.BUSY, EngineState.READY])
+        running.cancel()
+        await asyncio.wait([running, *waiting])
+
 
 class TestHarm:
     async def test_a_failure_in_the_model_fails_that_request_alone(self, client: Client) -> None:
@@ -413,6 +430,35 @@ class TestComingAndGoing:
         monkeypatch.setattr(process_client, "_INTERACTIVE", PATIENCE)
         assert (await engine.generate(ask("steps 1"))).tokens
         assert engine.pid == pid
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGSTOP")
+    async def test_a_process_that_is_stopped_while_it_loads_is_not_waited_for_without_end(
+        self, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(process_client, "_LOADING", 0.8)
+        states: list[EngineState] = []
+        slow = install(monkeypatch, tmp_path, "slow")
+        engine = client(model=slow, on_state=lambda state, *_: states.append(state))
+        asked = asyncio.create_task(engine.generate(ask("steps 1")))
+        await until(lambda: EngineState.LOADING in states)
+        pid = lockfile.holder(place(slow).lock)
+        assert pid is not None
+        os.kill(pid, signal.SIGSTOP)
+        with pytest.raises(DeadlineError, match=r"loaded nothing for .* Restart the model"):
+            await asyncio.wait_for(asked, PATIENCE)
+        assert states[-1] is EngineState.ERROR
+        await engine.restart()
+        await until(lambda: not alive(pid))
+        assert (await engine.generate(ask("steps 1"))).tokens
+
+    @pytest.mark.parametrize("linger", ["inf", "nan", "-1", "soon"])
+    async def test_a_wish_to_stay_that_is_no_time_prevents_no_start(
+        self, client: Client, monkeypatch: pytest.MonkeyPatch, linger: str
+    ) -> None:
+        monkeypatch.setenv("LSP_CALIB_LINGER", linger)
+        engine = client(linger=0.0)
+        assert (await engine.generate(ask("steps 1"))).tokens
+        await engine.restart()
 
     async def test_what_was_left_behind_by_a_killed_process_does_not_matter(
         self, engine: ModelProcess, client: Client, model: str

@@ -169,9 +169,7 @@ class Broker:
         client = self._clients.get(client_id)
         if client is None:
             return
-        if client.busy:
-            client.busy = False
-            self._send(client, {"event": "free"})
+        self._free(client)
         self._send(client, message)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -224,7 +222,8 @@ class Broker:
                 if len(self._clients) > 1:
                     self._loop.call_later(_BUSY_AFTER, self._still_waits, client, request_id)
             case {"op": "cancel", "id": int(request_id)}:
-                self.worker.cancel(client.id, request_id)
+                if not self.worker.cancel(client.id, request_id):
+                    self._free(client)
             case {"op": "stats", "id": int(request_id)}:
                 stats = msgspec.to_builtins(self.worker.stats(len(self._clients)))
                 self._send(client, {"id": request_id, "stats": stats})
@@ -241,6 +240,12 @@ class Broker:
         if not client.busy and self.worker.is_blocked(client.id, request_id):
             client.busy = True
             self._send(client, {"event": "busy"})
+
+    def _free(self, client: _Client) -> None:
+        """Tell a client that was told so that its work no longer waits for another's."""
+        if client.busy:
+            client.busy = False
+            self._send(client, {"event": "free"})
 
     def _send(self, client: _Client, message: protocol.Message) -> None:
         try:

@@ -8,6 +8,7 @@ import itertools
 import logging
 import math
 import os
+import sys
 import time
 from collections.abc import Awaitable, Callable
 
@@ -46,6 +47,8 @@ _PATIENCE = 30.0
 # Seconds for the answer to a request, from when the model is loaded. Work in the background waits for all
 # other work.
 _INTERACTIVE, _BACKGROUND = 60.0, 600.0
+# Seconds without news of a model that is being loaded. Its checksum and a trial of it say nothing meanwhile.
+_LOADING = 600.0
 # Seconds until the next try: where there is no usable model, and where no process could run or load it.
 _AGAIN, _UNABLE = 2.0, 20.0
 # Seconds for a process to end after it was asked to, before it is killed.
@@ -80,6 +83,7 @@ class ProcessConnection:
         self.ended: asyncio.Future[None] = loop.create_future()
         self._ids = itertools.count(1)
         self._asked: dict[int, asyncio.Future[protocol.Message]] = {}
+        self._heard = 0  # messages
         self._on_event = on_event
         self._explain = explain
         self._reading = asyncio.create_task(self._read())
@@ -138,6 +142,18 @@ class ProcessConnection:
             raise kind(str(answer.get("message")))
         return answer
 
+    async def loaded(self) -> None:
+        """Wait until the model is loaded. Raises the error that prevents it, DeadlineError without news."""
+        while not self.ready.done():
+            heard = self._heard
+            await asyncio.wait({self.ready}, timeout=_LOADING)
+            if not self.ready.done() and self._heard == heard:
+                raise DeadlineError(
+                    f"The model process has loaded nothing for {_LOADING:g} s: it is stopped, or the machine "
+                    "is overloaded. Restart the model (`lsp-calib.restartModel`)."
+                )
+        self.ready.result()
+
     def send(self, message: protocol.Message) -> None:
         if not self.gone and not self._writer.is_closing():
             self._writer.write(protocol.encode(message))
@@ -165,6 +181,7 @@ class ProcessConnection:
         self.ended.set_result(None)
 
     def _receive(self, message: protocol.Message) -> None:
+        self._heard += 1
         event = message.get("event")
         if event is None:
             asked = self._asked.get(message.get("id", -1))
@@ -199,7 +216,8 @@ class ModelProcess:
         self._wanted = choice.model
         linger = choice.linger
         with contextlib.suppress(ValueError):
-            linger = float(os.environ.get("LSP_CALIB_LINGER", ""))
+            if (wanted := float(os.environ.get("LSP_CALIB_LINGER", ""))) >= 0.0:
+                linger = min(wanted, sys.float_info.max)
         self._hello = protocol.Hello(choice.threads, choice.gpu_layers, linger)
         self._on_state = on_state
         self._connection: ProcessConnection | None = None
@@ -294,13 +312,16 @@ class ModelProcess:
             while True:
                 with contextlib.suppress(_StartsAgainError):
                     self._connection = await self._meet()
-                    await asyncio.shield(self._connection.ready)
+                    await self._connection.loaded()
                     return
         except EngineDiedError:
             raise
         except OSError as error:
             raise self._unable(f"The model cannot be started: {error}.") from error
         except LspCalibError as error:
+            if isinstance(error, DeadlineError) and self._connection is not None:
+                connection, self._connection = self._connection, None
+                await connection.close()
             if self._failure is None:
                 self._fail(error, _AGAIN)
             raise

@@ -142,6 +142,10 @@ class Queue:
         self._served = {key: turn for key, turn in self._served.items() if key[1] != client}
         return self._drop(lambda job: job.client == client)
 
+    def blocked(self, client: int) -> bool:
+        """Whether any job of a client `is_blocked`."""
+        return any(self.is_blocked(key) for key in self._waiting if key[0] == client)
+
     def is_blocked(self, key: Key) -> bool:
         """Whether a job waits while another client's runs. Nobody waits for idle work."""
         job, running = self._waiting.get(key), self.running
@@ -197,9 +201,11 @@ class Worker:
             self._changed.notify()
             return [older.id for older in self._interrupt(self._queue.put(job)).dropped]
 
-    def cancel(self, client: int, request_id: int) -> None:
+    def cancel(self, client: int, request_id: int) -> bool:
+        """Drop a request; whether others of its client wait for another client's work."""
         with self._changed:
             self._interrupt(self._queue.cancel((client, request_id)))
+            return self._queue.blocked(client)
 
     def drop_client(self, client: int) -> None:
         with self._changed:
