@@ -98,10 +98,12 @@ def run_folder() -> Path:
     Raises SettingsError if another user owns it, or it is no folder of its own.
     """
     folder = private_folder(state_dir() / "run")
-    if folder.is_symlink() or (os.name == "posix" and folder.stat().st_uid != os.geteuid()):
+    if folder.is_symlink() or (
+        os.name == "posix" and (folder.stat().st_uid != os.geteuid() or _is_open(folder))
+    ):
         raise SettingsError(
-            f"{folder} is a link, or belongs to another user, who could read what you type. Remove it; "
-            "lsp-calib creates it again."
+            f"{folder} is a link, belongs to another user, or is open to others, who could read what you "
+            "type. Remove it, and lsp-calib creates it again; or set LSP_CALIB_HOME to another folder."
         )
     return folder
 

@@ -194,6 +194,23 @@ def test_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:
 TOKENS = text("tokenizer.ggml.tokens") + struct.pack("<I", ARRAY)
 
 
+def test_a_file_that_is_cut_while_it_is_read_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by a download that begins anew."""
+    path = written(tmp_path, file_of(MODEL))
+    moved = gguf._Reading._move
+
+    def cut(reading: gguf._Reading, count: int) -> None:
+        moved(reading, count)
+        with path.open("rb+") as file:
+            file.truncate(40)
+
+    monkeypatch.setattr(gguf._Reading, "_move", cut)
+    with pytest.raises(ModelFileError, match=f"{path}.*was cut while it was read"):
+        read_metadata(path)
+
+
 @pytest.mark.parametrize(
     ("claim", "fault", "most"),
     [

@@ -139,3 +139,17 @@ def test_the_platforms_folder_is_for_this_alone(
             home.state_dir()
     assert linked or home.state_dir() == place
     assert mode(place) == (0o755 if linked else 0o700)
+
+
+@posix
+def test_where_permissions_do_nothing_no_model_process_listens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a file system without them: others could connect."""
+    monkeypatch.delenv("LSP_CALIB_HOME", raising=False)
+    monkeypatch.setattr("platformdirs.user_data_dir", lambda *_, **__: str(tmp_path / "lsp-calib"))
+    make(tmp_path / "lsp-calib", 0o755)
+    make(tmp_path / "lsp-calib" / "run", 0o755)
+    monkeypatch.setattr(Path, "chmod", lambda *_, **__: None)
+    with pytest.raises(SettingsError, match="open to others"):
+        home.run_folder()

@@ -230,7 +230,10 @@ class _Reading:
 
     def _read(self, count: int) -> bytes:
         self._move(count)
-        return self._file.read(count)
+        data = self._file.read(count)
+        if len(data) < count:
+            raise _DamagedError("it was cut while it was read")
+        return data
 
     def _skip(self, count: int) -> None:
         self._move(count)
