@@ -36,10 +36,10 @@ def serve(
     trusts_editor: whether the editor takes what it sends as `trusted` from its user alone.
     Raises SystemExit with code 1 if it disconnects without `shutdown`, as the protocol requires.
     """
-    set_up_log(log_file)
     # The imports create some hundred thousand objects that all stay. Searching them for garbage repeatedly
     # would take a tenth of the time until the answer.
     gc.disable()
+    set_up_log(log_file)
     server = create_server(command_line, trusts_editor=trusts_editor)
     gc.freeze()
     gc.enable()

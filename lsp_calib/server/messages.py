@@ -30,13 +30,11 @@ from pygls.protocol.language_server import lsp_method
 from lsp_calib import __version__
 from lsp_calib.badges import BADGES
 from lsp_calib.errors import LspCalibError
-from lsp_calib.inference import open_engine
-from lsp_calib.inference.engine import EngineState
 from lsp_calib.server.documents import CalibWorkspace
 from lsp_calib.settings import Settings, engine_choice
 
 if TYPE_CHECKING:
-    from lsp_calib.inference.engine import Engine, StateListener
+    from lsp_calib.inference.engine import Engine, EngineState, StateListener
     from lsp_calib.server.documents import CalibDocument
 
 logger = logging.getLogger(__name__)
@@ -289,11 +287,14 @@ class Connection(LanguageServer):
         self.settings = Settings()
         self.problems: list[str] = []
         self.client_traits = ClientTraits()
-        self.make_engine: Callable[[StateListener], Engine] = lambda on_state: open_engine(
-            engine_choice(self.settings), on_state
-        )
+        self.make_engine: Callable[[StateListener], Engine] = self._open_engine
         self.clock: Clock = time.time
         self.pace = Pace()
+
+    def _open_engine(self, on_state: StateListener) -> Engine:
+        from lsp_calib.inference import open_engine
+
+        return open_engine(engine_choice(self.settings), on_state)
 
     def open_document(self, uri: str) -> CalibDocument | None:
         """The document, None unless it is open: no handler reads from disk behind the editor's back."""
@@ -376,6 +377,8 @@ class LoadProgress:
 
     def update(self, state: EngineState, message: str, fraction: float | None) -> None:
         """Show the state of the engine. fraction: loaded so far, in [0, 1]; None if that is not known."""
+        from lsp_calib.inference.engine import EngineState
+
         if self._work_done is None:
             return
         if state is not EngineState.LOADING:
