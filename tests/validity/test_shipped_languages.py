@@ -125,7 +125,7 @@ def test_the_page_says_what_qwens_are_worth() -> None:
     )
     *names, last = (name_of(read(path)[0].language) for path in paths)
     said = (
-        f"; Qwen has them for {', '.join(names)} and {last}, with {min(skills):+.2f} to {max(skills):+.2f}: "
+        f"Qwen has them for {', '.join(names)} and {last}, with {min(skills):+.2f} to {max(skills):+.2f}: "
         f"{min(shares):.0f} to {max(shares):.0f} % of its suggestions there are marked accept, "
         f"of which {min(rights):.0f} to {max(rights):.0f} % were right"
     )
