@@ -144,6 +144,16 @@ class CalibProtocol(LanguageServerProtocol):
             return JsonRPCRequestMessage(message["id"], method, "2.0", params)
         return JsonRPCNotification(method, "2.0", params)
 
+    def _handle_response(
+        self, msg_id: Any, result: Any = None, error: types.ResponseError | None = None
+    ) -> None:
+        """An answer that nobody waits for any more is dropped: pygls would raise InvalidStateError."""
+        future = self._request_futures.get(msg_id)
+        if future is not None and future.done():
+            del self._request_futures[msg_id]
+        else:
+            super()._handle_response(msg_id, result, error)
+
     def _is_of_open_document(self, method: str, params: Any) -> bool:
         """False for a notification about a document or a notebook that is not open.
 

@@ -161,6 +161,26 @@ async def test_what_a_newer_client_declares_is_ignored(tmp_path: Path) -> None:
     await raw.process.wait()
 
 
+async def test_an_answer_that_nobody_waits_for_any_more_is_dropped(tmp_path: Path) -> None:
+    """The page of a report is to be shown while the one before has not been opened yet."""
+    client = await start(tmp_path)
+    can = {"window": {"showDocument": {"support": True}}}
+    client.send({**INITIALIZE, "params": {"processId": None, "rootUri": None, "capabilities": can}})
+    await client.answer(0)
+    client.send({"method": "initialized", "params": {}})
+    asked = []
+    for number in (1, 2):
+        params = {"command": "lsp-calib.showReport"}
+        client.send({"id": number, "method": "workspace/executeCommand", "params": params})
+        asked.append(await client.until(lambda message: message.get("method") == "window/showDocument"))
+    for one in asked:
+        client.send({"id": one["id"], "result": {"success": True}})
+    client.send({"id": 3, **STATUS})
+    assert "result" in await client.answer(3)
+    client.process.kill()
+    await client.process.wait()
+
+
 async def test_an_object_of_the_user_may_have_any_keys(raw: Raw) -> None:
     """A field called "jsonrpc" deep in the parameters is no message."""
     odd = {"jsonrpc": "2.0", "id": "x", "method": 3}
