@@ -11,7 +11,7 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lsp_calib.files import read_file
+from lsp_calib.files import open_file, read_file
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
@@ -38,8 +38,13 @@ def take(path: Path) -> BaseFileLock | None:
         lock.acquire(timeout=_LOOK, poll_interval=0.005)
     except Timeout:
         return None
-    with contextlib.suppress(OSError):  # on a full disk the lock holds without the number of its process
-        _number(path).write_text(f"{os.getpid()}\n", "ascii")
+    # On a full disk the lock holds without the number of its process, and without that of an earlier one.
+    with contextlib.suppress(OSError):
+        _number(path).unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        descriptor = open_file(_number(path), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(f"{os.getpid()}\n")
     _held.append(lock)
     return lock
 

@@ -482,6 +482,17 @@ class TestComingAndGoing:
         await until(lambda: lockfile.holder(where.lock) is None)
         assert not lockfile.kill_holder(where.lock, pid)
 
+    @pytest.mark.skipif(sys.platform == "win32", reason="there are no named pipes in folders")
+    async def test_what_lies_where_its_number_belongs_is_neither_waited_for_nor_believed(
+        self, client: Client, model: str
+    ) -> None:
+        where = place(model)
+        os.mkfifo(where.lock.with_suffix(".pid"))
+        engine = client()
+        await asyncio.wait_for(engine.ready(), PATIENCE)
+        assert lockfile.holder(where.lock) == engine.pid
+        assert stat.S_IMODE(where.lock.with_suffix(".pid").stat().st_mode) == 0o600
+
 
 class TestPrivacy:
     async def test_socket_and_folder_are_the_users_own(self, client: Client, model: str) -> None:
