@@ -77,6 +77,21 @@ class TestTwoProcessors:
         assert machine.now - ended <= HOLD + 1.0
 
 
+@pytest.mark.parametrize("times", [3.0, 6.0])
+def test_a_machine_that_is_slower_as_a_whole_keeps_its_threads(times: float) -> None:
+    """As one that is hot, or has less of its host: fewer threads would be slower still."""
+    machine = Processors(0)
+    machine.tokens(300, QUIET)
+    slow = {threads: times * cost for threads, cost in QUIET.items()}
+    machine.tokens(int(2 * HOLD / slow[1]), slow)
+    stalls = machine.stalls
+    later = machine.tokens(600, slow)
+    assert machine.stalls == stalls
+    assert sum(later) <= 1.1 * 600 * slow[2]
+    machine.tokens(100, QUIET)
+    assert sum(machine.tokens(300, BESIDE)) <= 2.0 * 300 * QUIET[2], "it gives way as before"
+
+
 def test_each_stall_halves_the_threads_for_4_seconds() -> None:
     now = [0.0]
     rule = ThreadRule(8, lambda: now[0])

@@ -119,7 +119,9 @@ class ThreadRule:
         usual = single if tokens == 1 else each and max(each * (tokens + EXTRA), single or 0.0)
         if usual is None:
             return _UNKNOWN + _UNKNOWN_EACH * tokens
-        return max(_STALLED * usual, usual + _LEAST)
+        # On a machine that is slower as a whole, as when it is hot, fewer threads take longer still.
+        fewer = self._of_fewer(threads, batch=tokens > 1) * (tokens + EXTRA if tokens > 1 else 1)
+        return max(_STALLED * usual, usual + _LEAST, fewer)
 
     def took(self, threads: int, tokens: int, seconds: float) -> None:
         """A step has finished; one that was over its limit could not be stopped."""
@@ -135,6 +137,11 @@ class ThreadRule:
         """A step with so many threads has stalled: other programs use the processors."""
         self._threads = max(1, threads // 2)
         self._until = self._clock() + HOLD
+
+    def _of_fewer(self, threads: int, *, batch: bool) -> float:
+        """Seconds a token that fewer threads were seen to take, 0 where none were."""
+        costs = [cost for (at, kind), cost in self._usual.items() if kind is batch and at < threads]
+        return min(costs, default=0.0)
 
     def _cost(self, threads: int, *, batch: bool) -> float | None:
         """Seconds a token. An unmeasured cost is estimated as inversely proportional to the threads."""
