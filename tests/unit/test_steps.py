@@ -116,6 +116,20 @@ def test_a_step_that_could_not_be_stopped_counts_as_stalled_and_not_as_usual() -
     assert rule.limit(2, 1) == limit
 
 
+def test_who_keeps_typing_beside_another_program_gets_on() -> None:
+    """Each step is interrupted by a key before it reaches its limit."""
+    rule = ThreadRule(2, lambda: 0.0)
+    for _ in range(20):
+        rule.took(2, 16, 0.1)
+    rule.interrupted(2, 16, 0.12)
+    assert rule.threads() == 2, "a key may come at any time"
+    assert rule.limit(2, 16) > 0.2
+    rule.interrupted(2, 16, 0.2)
+    assert rule.threads() == 1
+    rule.interrupted(1, 16, 9.0)
+    assert rule.threads() == 1
+
+
 def test_a_long_step_is_not_a_stalled_one() -> None:
     rule = ThreadRule(2, lambda: 0.0)
     for _ in range(20):

@@ -198,6 +198,8 @@ class Decoder:
         if code == 0:
             self._steps.took(count, seconds)
             self._rule.took(threads, count, seconds)
+        elif code == _ABORTED and not self._stalled:
+            self._rule.interrupted(threads, count, seconds)
         return code
 
     def _stop_step(self) -> None:

@@ -83,6 +83,9 @@ class StepSizer:
 BATCH = 16
 # A step has stalled after so many times its usual time, and so many seconds more at least.
 _STALLED, _LEAST = 2.5, 0.03
+# An interrupted step would have stalled if it took so many times its usual time until then. A step is to end
+# within half of the time between two keys, so who keeps typing never sees one reach its limit.
+_INTERRUPTED = 1.5
 # Where nothing is known: seconds for a step, and for each of its tokens.
 _UNKNOWN, _UNKNOWN_EACH = 0.4, 0.04
 # Seconds that a decode has fewer threads after a stall. To find out that all can be used again costs a
@@ -115,8 +118,7 @@ class ThreadRule:
         """Seconds after which a step has stalled; a single thread never does."""
         if threads <= 1:
             return math.inf
-        single, each = self._cost(threads, batch=False), self._cost(threads, batch=True)
-        usual = single if tokens == 1 else each and max(each * (tokens + EXTRA), single or 0.0)
+        usual = self._usual_of(threads, tokens)
         if usual is None:
             return _UNKNOWN + _UNKNOWN_EACH * tokens
         # On a machine that is slower as a whole, as when it is hot, fewer threads take longer still.
@@ -133,10 +135,21 @@ class ThreadRule:
             usual = self._usual.get((threads, batch), cost)
             self._usual[threads, batch] = usual + (_QUICKER if cost < usual else _SLOWER) * (cost - usual)
 
+    def interrupted(self, threads: int, tokens: int, seconds: float) -> None:
+        """A step was stopped for another request."""
+        usual = self._usual_of(threads, tokens)
+        if usual is not None and threads > 1 and seconds > max(_INTERRUPTED * usual, usual + _LEAST):
+            self.stalled(threads)
+
     def stalled(self, threads: int) -> None:
         """A step with so many threads has stalled: other programs use the processors."""
         self._threads = max(1, threads // 2)
         self._until = self._clock() + HOLD
+
+    def _usual_of(self, threads: int, tokens: int) -> float | None:
+        """Seconds that a step usually takes; None where nothing is known."""
+        single, each = self._cost(threads, batch=False), self._cost(threads, batch=True)
+        return single if tokens == 1 else each and max(each * (tokens + EXTRA), single or 0.0)
 
     def _of_fewer(self, threads: int, *, batch: bool) -> float:
         """Seconds a token that fewer threads were seen to take, 0 where none were."""
