@@ -155,6 +155,19 @@ class TestTrouble:
         assert "remote.url" in str(caught.value)
         assert thief.server.connections == 0
 
+    async def test_a_redirect_to_no_address_is_one_and_not_asked_again(self, play: Play) -> None:
+        asked = 0
+
+        async def handler(exchange: Exchange) -> None:
+            nonlocal asked
+            asked += 1
+            await exchange.json({}, 307, Location="http://[::1/")
+
+        scene = await play(handler=handler)
+        with pytest.raises(EngineError, match=r"redirects \(an invalid address\)"):
+            await scene.say()
+        assert asked == 1
+
     @pytest.mark.parametrize(
         ("kind", "body"),
         [

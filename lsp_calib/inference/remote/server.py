@@ -375,5 +375,7 @@ def _failure_of(error: httpx.HTTPError) -> _Failure:
         # A proxy's own words are left out: they may contain its password.
         words = "" if isinstance(error, httpx.ProxyError) else in_one_line(str(error), 120)
         return _Failure("unreachable", words or type(error).__name__)
+    if "Invalid URL in location" in str(error):  # httpx reads where a redirect leads, though none is followed
+        return _Failure("redirect", "an invalid address")
     # A kept connection that the server has closed in the meantime fails the same way.
     return _Failure("broken")
