@@ -120,6 +120,8 @@ class CalibProtocol(LanguageServerProtocol):
         try:
             if self._workspace is None and method not in (None, types.INITIALIZE, types.EXIT):
                 raise JsonRpcServerNotInitialized(f"{method} was sent before `initialize`.")
+            if self._workspace is not None and method == types.INITIALIZE:  # the open documents would go
+                raise JsonRpcInvalidRequest("`initialize` was sent before.")
             read = self._read(message)
         except JsonRpcException as error:
             if method is None:

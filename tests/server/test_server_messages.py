@@ -205,6 +205,18 @@ async def test_a_client_that_breaks_the_base_protocol_ends_the_server(connect: C
     assert kinds == ["shown", "inserted"], suggestion["id"]
 
 
+async def test_initialize_is_refused_once_it_was_answered(raw: Raw) -> None:
+    """What is open stays open."""
+    opened = {"uri": "file:///a.py", "languageId": "python", "version": 1, "text": "a = "}
+    raw.send({"method": "textDocument/didOpen", "params": {"textDocument": opened}})
+    raw.send({**INITIALIZE, "id": 1})
+    assert (await raw.answer(1))["error"]["message"].endswith("`initialize` was sent before.")
+    place = {"textDocument": {"uri": "file:///a.py"}, "position": {"line": 0, "character": 4}}
+    asks = {**place, "context": {"triggerKind": 1}}
+    raw.send({"id": 2, "method": "textDocument/inlineCompletion", "params": asks})
+    assert (await raw.answer(2))["result"]["items"]
+
+
 async def test_a_request_before_initialize_is_answered(tmp_path: Path) -> None:
     client = await start(tmp_path)
     client.send({"id": 1, **STATUS})
