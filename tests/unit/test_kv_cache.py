@@ -48,8 +48,14 @@ def test_what_is_reused_was_evaluated_as_it_would_be_now(
     kept = reusable(CachedSequence(0, cached, before), wanted, now, most)
     assert cached[:kept] == wanted[:kept]
     assert kept <= most
-    assert all((at < before) == (at < now) for at in range(kept))
-    assert now - kept != 1 or now == 1, "none is left alone"
+    together = 0 if now == 1 else now  # a prompt of one token is evaluated as an answer's tokens are
+    assert all((at < before) == (at < together) for at in range(kept))
+    assert together - kept != 1, "none is left alone"
+
+
+def test_an_answer_to_a_prompt_of_one_token_is_kept() -> None:
+    """As at the beginning of a document: nothing of it was evaluated together."""
+    assert reusable(CachedSequence(0, [5, 6, 7], 0), [5, 6, 7, 8], 1, 3) == 3
 
 
 def test_a_new_line_near_the_top_of_a_file_keeps_what_stands_above() -> None:

@@ -57,6 +57,8 @@ def reusable(sequence: CachedSequence, tokens: Sequence[int], together: int, mos
     token and for several differ in the last bits, those for two or more agree (llama.cpp without flash
     attention): so a token counts only where it was evaluated in the same way, and none is left alone.
     """
+    if together == 1:
+        together = 0  # the prompt's only token is evaluated as those of the answer are
     same = min(common_prefix(sequence.tokens, tokens), most)
     if sequence.together != together:
         same = min(same, sequence.together, together)
