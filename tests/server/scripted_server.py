@@ -54,7 +54,7 @@ from typing import TYPE_CHECKING, Any
 
 from lsp_calib import errors
 from lsp_calib import server as entry
-from lsp_calib.server import completion, create_server
+from lsp_calib.server import create_server
 from lsp_calib.server.app import CalibServer
 from lsp_calib.server.messages import ClientTraits
 from lsp_calib.settings import Settings
@@ -311,6 +311,8 @@ def make_server(script: dict[str, Any], replace: Replace = setattr) -> CalibServ
         return ScriptedEngine(script, on_state, server.settings)
 
     if (seconds := script.get("menuSeconds")) is not None:
+        from lsp_calib.server import completion
+
         replace(completion, "PATIENCE", seconds)
     if (patience := script.get("hoverSeconds")) is not None:
         server.client_traits = ClientTraits(hover_patience=patience)
