@@ -22,10 +22,10 @@ def test_a_doubt_is_the_reason_whatever_the_numbers_and_the_policy() -> None:
     ):
         model = ModelIdentity("mine", "", "")
         purpose = Purpose(model, "line-prefix-1", "line", "python")
-        confidence = judge.assess(purpose, Evidence((-0.01,) * 4), doubt="it is a liar")
+        confidence = judge.of(purpose).assess(Evidence((-0.01,) * 4), doubt="it is a liar")
         assert (confidence.calibrated, confidence.raw, confidence.certified) == (None, None, False)
         assert (confidence.tier, confidence.reason) == (Tier.REVIEW, "it is a liar")
-        believed = judge.assess(purpose, Evidence((-0.01,) * 4))
+        believed = judge.of(purpose).assess(Evidence((-0.01,) * 4))
         assert believed.raw is not None
 
 
