@@ -78,6 +78,28 @@ def test_a_slow_text_is_given_up_before_its_end(spent: list[float], monkeypatch:
     assert 0.0 < spent[0] < 1.0
 
 
+@pytest.mark.parametrize("where", ["the grammar", "a first parse"])
+def test_time_that_passes_once_beside_a_parse_costs_no_tree(
+    where: str, spent: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A grammar is loaded for the first text, and garbage may be collected: neither is the time of a text."""
+    passes = [1.0]
+
+    def spend(_: float) -> None:
+        spent[0] += passes.pop() if passes else 0.0
+
+    if where == "a first parse":
+        SlowParser(spend, piece=1.0).stand_in(monkeypatch)
+
+    def load() -> Language:
+        if where == "the grammar":
+            spend(1.0)
+        return grammar("python")()
+
+    tree = source_tree.parse(load, b"slow = 1\n")
+    assert (tree.root_node.type, passes) == ("module", [])
+
+
 def indented(widths: Iterable[int], written: Callable[[int], str] = lambda width: " " * width) -> list[str]:
     """A line for each width."""
     return [f"{written(width)}if {width}:" for width in widths]
