@@ -151,9 +151,11 @@ async def test_what_was_made_ahead_and_hidden_counts_where_the_user_comes_to_it(
     await editor.command("accepted", suggestion)
     await until(lambda: len(editor.engine.read("answered")) == 2, "the line made ahead")
     assert (await editor.status())["hidden"] == 0
-    for _ in range(2):
-        assert not await editor.items(1, 0)
-    assert len(editor.engine.read("asked")) == 2
+    assert not await editor.items(1, 0)
+    # On a slow machine the request comes before the line made ahead is remembered, and asks the model itself.
+    asked = len(editor.engine.read("asked"))
+    assert not await editor.items(1, 0)
+    assert len(editor.engine.read("asked")) == asked
     assert (await editor.status())["hidden"] == 1
 
 
