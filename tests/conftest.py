@@ -97,7 +97,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def walls() -> None:
     """Programs can be locked in here. Skips, or fails if LSP_CALIB_REQUIRE_SANDBOX is 1."""
-    from lsp_calib.evaluation.sandbox import runner
+    from lsp_calib.studies.sandbox import runner
 
     try:
         runner.probed_isolation()

@@ -12,7 +12,6 @@ import click
 
 from lsp_calib import __version__
 from lsp_calib.characters import shown
-from lsp_calib.cli.evaluation import evaluate
 from lsp_calib.cli.learning import calibrate, calibrators, feedback, refit, report
 from lsp_calib.cli.models import data, models
 from lsp_calib.cli.shared import (
@@ -30,6 +29,7 @@ from lsp_calib.cli.shared import (
     warn,
 )
 from lsp_calib.errors import LspCalibError, SettingsError, StoppedError
+from lsp_calib.studies.cli import evaluate
 
 if TYPE_CHECKING:
     from lsp_calib.settings import Settings

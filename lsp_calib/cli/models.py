@@ -96,7 +96,7 @@ def data() -> None:
 @_data_dir
 def data_list(as_json: bool, data_dir: Path | None) -> None:
     """Known data sets: content, licence, and whether they are here with the right checksum."""
-    from lsp_calib.evaluation.datasets.pinned import status_of_all
+    from lsp_calib.studies.pinned import status_of_all
 
     rows = status_of_all(data_dir)
     if as_json:
@@ -132,7 +132,8 @@ def data_pull(name: str, data_dir: Path | None) -> None:
 def _pulled(name: str, data_dir: Path) -> str:
     """Get a data set, or a set of pinned projects, with a progress bar. Returns a sentence: where it is."""
     from lsp_calib.commands.printing import download_progress
-    from lsp_calib.evaluation.datasets import folder, pinned
+    from lsp_calib.studies import data as folder
+    from lsp_calib.studies import pinned
 
     if name in pinned.SETS:
         with download_progress("Projects", files=True) as progress:

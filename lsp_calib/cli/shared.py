@@ -16,7 +16,7 @@ from lsp_calib.characters import shown
 from lsp_calib.errors import SettingsError
 
 if TYPE_CHECKING:
-    from lsp_calib.evaluation.collect import AskingOptions
+    from lsp_calib.corpus.asking import AskingOptions
     from lsp_calib.settings import Settings
 
 # ASCII digits, and fewer than Python converts.
@@ -292,7 +292,7 @@ _OF_ASKING = ("model", "threads", "seed", "held_out", "observe", "window", "augm
 
 def asking_of(options: dict[str, Any], *, quiet: bool) -> AskingOptions:
     """How a model is asked, by those of a command's options that say so: they are taken out of `options`."""
-    from lsp_calib.evaluation.collect import ALONE, AskingOptions, Workers
+    from lsp_calib.corpus.asking import ALONE, AskingOptions, Workers
 
     workers = ALONE
     if "jobs" in options:
@@ -315,8 +315,8 @@ def default_output(name: str) -> Path:
 
 def run_or_replay(name: str, make_task: Callable[[int], Any], options: dict[str, Any]) -> None:
     """Run a task, drawn by the seed, or replay its records, and print the scores."""
-    from lsp_calib.commands.evaluate import ScoringOptions, replay
-    from lsp_calib.commands.evaluate import evaluate as run
+    from lsp_calib.studies.evaluate import ScoringOptions, replay
+    from lsp_calib.studies.evaluate import evaluate as run
 
     as_json, quiet, output = options.pop("as_json"), options.pop("quiet"), options.pop("output")
     records, asking = options.pop("records"), asking_of(options, quiet=quiet or as_json)

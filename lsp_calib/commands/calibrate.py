@@ -43,20 +43,20 @@ from lsp_calib.commands.records import (
     unfinished,
 )
 from lsp_calib.completion.alternatives import shares
+from lsp_calib.corpus.asking import AskingOptions
+from lsp_calib.corpus.commits import Wish, commit_task
+from lsp_calib.corpus.functions import SUMMARY, documented_task
+from lsp_calib.corpus.git_objects import addresses_of_user
+from lsp_calib.corpus.header import Header, origin
+from lsp_calib.corpus.lines import GIT, distinct
+from lsp_calib.corpus.rebuilding import recompute_features
+from lsp_calib.corpus.records import Record, check_header, read_records, sources_of
+from lsp_calib.corpus.tasks import FEWEST, Task, check_groups, line_task
 from lsp_calib.errors import DataError, SettingsError
-from lsp_calib.evaluation.collect import AskingOptions
-from lsp_calib.evaluation.datasets.pinned import refuse_blind
-from lsp_calib.evaluation.git_history.committed_lines import Wish, commit_task
-from lsp_calib.evaluation.git_history.objects import addresses_of_user
-from lsp_calib.evaluation.header import Header, origin
-from lsp_calib.evaluation.lines import GIT, distinct
-from lsp_calib.evaluation.recomputed import recompute_features
-from lsp_calib.evaluation.records import Record, check_header, read_records, sources_of
-from lsp_calib.evaluation.scores import groups_of
-from lsp_calib.evaluation.summary_task import SUMMARY, documented_task
-from lsp_calib.evaluation.tasks import FEWEST, Task, check_groups, line_task
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.settings import Settings
+from lsp_calib.studies.pinned import refuse_blind
+from lsp_calib.studies.scores import groups_of
 from lsp_calib.terminal import Console
 
 T = TypeVar("T")

@@ -25,12 +25,12 @@ from lsp_calib.calibration.validation import (
     bootstrap_interval,
     calibrated_band,
 )
+from lsp_calib.corpus.functions import SUMMARY
+from lsp_calib.corpus.header import Header
+from lsp_calib.corpus.records import Record, sources_of
+from lsp_calib.corpus.thresholds import shipped_thresholds
 from lsp_calib.errors import DataError
-from lsp_calib.evaluation.header import Header
-from lsp_calib.evaluation.records import Record, sources_of
-from lsp_calib.evaluation.scores import groups_of
-from lsp_calib.evaluation.summary_task import SUMMARY
-from lsp_calib.evaluation.thresholds import shipped_thresholds
+from lsp_calib.studies.scores import groups_of
 from lsp_calib.terminal import Console
 from lsp_calib.values import Tier
 

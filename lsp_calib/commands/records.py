@@ -13,13 +13,13 @@ from lsp_calib import __version__, home
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.commands.engine import settings_in_force
 from lsp_calib.commands.printing import item_progress
+from lsp_calib.corpus.asking import AskingOptions, collect
+from lsp_calib.corpus.functions import SUMMARY
+from lsp_calib.corpus.header import Header
+from lsp_calib.corpus.journal import journal_path
+from lsp_calib.corpus.records import Record
+from lsp_calib.corpus.tasks import REPAIR, SYNTHESIS, Task
 from lsp_calib.errors import CalibratorError, DataError, LspCalibError, SettingsError
-from lsp_calib.evaluation.collect import AskingOptions, collect
-from lsp_calib.evaluation.header import Header
-from lsp_calib.evaluation.journal import journal_path
-from lsp_calib.evaluation.records import Record
-from lsp_calib.evaluation.summary_task import SUMMARY
-from lsp_calib.evaluation.tasks import REPAIR, SYNTHESIS, Task
 from lsp_calib.feedback.removal import CALIBRATING
 from lsp_calib.files import read_file
 from lsp_calib.inference.models.cards import locate

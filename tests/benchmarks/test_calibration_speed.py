@@ -13,8 +13,8 @@ from sklearn.linear_model import LogisticRegression
 
 from lsp_calib.calibration.logistic import PlattCalibrator, log_odds
 from lsp_calib.calibration.scores import auc, brier_score, expected_calibration_error, log_loss
-from lsp_calib.evaluation.calibration_errors import smooth_ece
-from lsp_calib.evaluation.other_curves import IsotonicCalibrator
+from lsp_calib.studies.calibration_errors import smooth_ece
+from lsp_calib.studies.other_curves import IsotonicCalibrator
 
 pytestmark = [pytest.mark.long, pytest.mark.alone]
 

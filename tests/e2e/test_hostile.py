@@ -18,9 +18,9 @@ import psutil
 import pytest
 
 from lsp_calib.errors import SandboxError
-from lsp_calib.evaluation.sandbox import execution, system_calls
-from lsp_calib.evaluation.sandbox.isolation import Limits
-from lsp_calib.evaluation.sandbox.runner import TestedProgram, probed_isolation, run_tests
+from lsp_calib.studies.sandbox import execution, system_calls
+from lsp_calib.studies.sandbox.isolation import Limits
+from lsp_calib.studies.sandbox.runner import TestedProgram, probed_isolation, run_tests
 
 pytestmark = [
     pytest.mark.long,

@@ -11,11 +11,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from lsp_calib.evaluation.collect import ALONE, AskingOptions, Workers, collect
-from lsp_calib.evaluation.item_worker import Observed
-from lsp_calib.evaluation.journal import journal_path
-from lsp_calib.evaluation.records import read_records
-from lsp_calib.evaluation.tasks import Task, line_task
+from lsp_calib.corpus.asking import ALONE, AskingOptions, Workers, collect
+from lsp_calib.corpus.item_worker import Observed
+from lsp_calib.corpus.journal import journal_path
+from lsp_calib.corpus.records import read_records
+from lsp_calib.corpus.tasks import Task, line_task
 from lsp_calib.inference.choice import EngineChoice
 
 pytestmark = [

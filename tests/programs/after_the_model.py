@@ -35,10 +35,10 @@ from lsp_calib.characters import has_script, same_line, words_by_script
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.features import DocumentFeatures, is_filler
 from lsp_calib.completion.postprocess import Cleaned, cleaned, closed_by_editors, offered
-from lsp_calib.evaluation.lines import read_lines_of, source_files
-from lsp_calib.evaluation.places import STRATA, column_in, is_asked_for
-from lsp_calib.evaluation.recomputed import Rebuilt, _pieces, rebuild
-from lsp_calib.evaluation.records import read_records
+from lsp_calib.corpus.lines import read_lines_of, source_files
+from lsp_calib.corpus.places import STRATA, column_in, is_asked_for
+from lsp_calib.corpus.rebuilding import Rebuilt, _pieces, rebuild
+from lsp_calib.corpus.records import read_records
 from lsp_calib.inference.models.cards import locate
 from lsp_calib.syntax import prose_lines
 from lsp_calib.syntax.languages import RULES

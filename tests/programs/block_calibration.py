@@ -47,8 +47,8 @@ from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.prompt import Layout, LayoutChooser, Surroundings, WindowSize
 from lsp_calib.completion.related_code import Nearby, _Place
 from lsp_calib.completion.service import Completion, CompletionService
-from lsp_calib.evaluation.collect import AskingOptions
-from lsp_calib.evaluation.lines import (
+from lsp_calib.corpus.asking import AskingOptions
+from lsp_calib.corpus.lines import (
     INSERTING,
     WRITING_ON,
     LineItem,
@@ -60,8 +60,8 @@ from lsp_calib.evaluation.lines import (
     surroundings_of,
     without_below,
 )
-from lsp_calib.evaluation.places import is_asked_for
-from lsp_calib.evaluation.tasks import Task
+from lsp_calib.corpus.places import is_asked_for
+from lsp_calib.corpus.tasks import Task
 from lsp_calib.inference import open_engine
 from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.inference.models.cards import load_cards

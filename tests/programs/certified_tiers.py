@@ -28,7 +28,7 @@ from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.calibrators.refit import FEEDBACK, refit
 from lsp_calib.calibration.certificates import LEAST_CONFIDENCE, Ledger, Promise
 from lsp_calib.calibration.validation import grouped_folds
-from lsp_calib.evaluation.records import read_records
+from lsp_calib.corpus.records import read_records
 from lsp_calib.feedback.personalisation import LEAST_NEW, LEAST_SHARE
 from lsp_calib.values import Evidence
 

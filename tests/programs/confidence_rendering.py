@@ -23,16 +23,16 @@ from lsp_calib.calibration.scores import auc, skill_score
 from lsp_calib.calibration.tiers import PRESETS
 from lsp_calib.calibration.validation import Interval, out_of_fold, summarise
 from lsp_calib.commands.calibrators import curve_words, feature_words
-from lsp_calib.commands.paper import PaperReport, repeat_studies
 from lsp_calib.confidence.features import by_name
-from lsp_calib.evaluation import ablation as ablation_
-from lsp_calib.evaluation.ablation import Ablation, Part, run_ablation, tiers
-from lsp_calib.evaluation.lines import INSERTING, NEW_LINE, WRITING_ON
-from lsp_calib.evaluation.paper.page import CLAIM_COLUMNS
-from lsp_calib.evaluation.records import Record, read_records
-from lsp_calib.evaluation.report import percent, table_lines
-from lsp_calib.evaluation.scores import score, too_few_right
+from lsp_calib.corpus.lines import INSERTING, NEW_LINE, WRITING_ON
+from lsp_calib.corpus.records import Record, read_records
 from lsp_calib.feedback.report import COSTS, AtCost
+from lsp_calib.studies import ablation as ablation_
+from lsp_calib.studies.ablation import Ablation, Part, run_ablation, tiers
+from lsp_calib.studies.page import CLAIM_COLUMNS
+from lsp_calib.studies.paper import PaperReport, repeat_studies
+from lsp_calib.studies.report import percent, table_lines
+from lsp_calib.studies.scores import score, too_few_right
 
 MODELS = home.shipped_models()
 # Of lines of Python; those of summaries are tests/programs/summary_confidence.py's, those of other languages

@@ -9,7 +9,7 @@ import numpy as np
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray
 from lsp_calib.calibration.logistic import LOOSE_PRIOR, PlattCalibrator, log_odds
-from lsp_calib.evaluation.other_curves import BetaCalibrator, IsotonicCalibrator, TemperatureCalibrator
+from lsp_calib.studies.other_curves import BetaCalibrator, IsotonicCalibrator, TemperatureCalibrator
 
 Curve = Callable[[FloatArray], FloatArray]
 Method = Callable[[FloatArray, BoolArray], Curve]

@@ -14,8 +14,7 @@ from pathlib import Path, PurePosixPath
 import attrs
 
 from lsp_calib.characters import split_lines
-from lsp_calib.errors import DataError
-from lsp_calib.evaluation.git_history.committed_lines import (
+from lsp_calib.corpus.commits import (
     AddedLines,
     Commit,
     changes,
@@ -23,9 +22,10 @@ from lsp_calib.evaluation.git_history.committed_lines import (
     read_commit,
     read_text,
 )
-from lsp_calib.evaluation.git_history.objects import ObjectReader, object_reader
-from lsp_calib.evaluation.git_history.repository import find_repository
-from lsp_calib.evaluation.lines import LineItem
+from lsp_calib.corpus.git_objects import ObjectReader, object_reader
+from lsp_calib.corpus.git_repository import find_repository
+from lsp_calib.corpus.lines import LineItem
+from lsp_calib.errors import DataError
 
 ROOT = Path(__file__).parents[2]
 HEAD = "d0d6ad5a392768b9e128588039f3d7a07eb6f5bc"

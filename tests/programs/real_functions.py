@@ -29,12 +29,12 @@ import attrs
 
 from lsp_calib.characters import split_lines
 from lsp_calib.commands.engine import estimator_for, settings_in_force, with_engine
-from lsp_calib.evaluation.datasets.pinned import SETS
-from lsp_calib.evaluation.lines import source_files
+from lsp_calib.corpus.lines import source_files
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.inference.engine import Engine
 from lsp_calib.languages import name_of
 from lsp_calib.settings import Settings
+from lsp_calib.studies.pinned import SETS
 from lsp_calib.summarization.encoder import installed_encoder
 from lsp_calib.summarization.prompt import SHOTS
 from lsp_calib.summarization.service import SummaryService

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lsp_calib.evaluation.datasets.folder import data_folder
-from lsp_calib.evaluation.recomputed import recompute_features
+from lsp_calib.corpus.rebuilding import recompute_features
+from lsp_calib.studies.data import data_folder
 
 RECORDS = Path(__file__).parents[2] / "models" / "records"
 

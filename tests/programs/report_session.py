@@ -29,14 +29,14 @@ from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.tiers import PRESETS
 from lsp_calib.completion.prompt import Layout, WindowSize, build_prompt
+from lsp_calib.corpus.asking import AskingOptions, collect
+from lsp_calib.corpus.engine_host import prompt_hash
+from lsp_calib.corpus.header import Header
+from lsp_calib.corpus.lines import LineItem, plain
+from lsp_calib.corpus.rebuilding import answer_of
+from lsp_calib.corpus.records import Record, read_records
+from lsp_calib.corpus.tasks import Task
 from lsp_calib.errors import DataError
-from lsp_calib.evaluation.collect import AskingOptions, collect
-from lsp_calib.evaluation.engine_host import prompt_hash
-from lsp_calib.evaluation.header import Header
-from lsp_calib.evaluation.lines import LineItem, plain
-from lsp_calib.evaluation.recomputed import answer_of
-from lsp_calib.evaluation.records import Record, read_records
-from lsp_calib.evaluation.tasks import Task
 from lsp_calib.feedback.events import Event
 from lsp_calib.feedback.personalisation import refit_where_due
 from lsp_calib.feedback.report import make_report

@@ -25,7 +25,7 @@ from labelled_store import Labelled, Stored, add
 
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.purpose import Purpose
-from lsp_calib.evaluation.records import read_records
+from lsp_calib.corpus.records import read_records
 from lsp_calib.feedback.events import Event, EventKind
 from lsp_calib.feedback.personalisation import refit_languages
 from lsp_calib.feedback.store import MOST_LABELS, FeedbackStore

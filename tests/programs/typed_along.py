@@ -27,9 +27,9 @@ from lsp_calib.calibration.calibrators.line_curves import PREFIXES, PrefixCurve
 from lsp_calib.calibration.scores import expected_calibration_error, skill_score
 from lsp_calib.calibration.tiers import PRESETS
 from lsp_calib.calibration.validation import grouped_folds
-from lsp_calib.evaluation.calibration_errors import simultaneous_errors
-from lsp_calib.evaluation.header import Header
-from lsp_calib.evaluation.records import read_records
+from lsp_calib.corpus.header import Header
+from lsp_calib.corpus.records import read_records
+from lsp_calib.studies.calibration_errors import simultaneous_errors
 
 PAGE = Path(__file__).parents[2] / "docs" / "confidence.md"
 PICTURE = PAGE.parent / "img" / "typed-along.png"
@@ -211,7 +211,7 @@ def tables() -> tuple[str, str, list[tuple[str, Moments]]]:
 
 def draw(blind: Sequence[tuple[str, Moments]], path: Path) -> None:
     """Promised against right by characters typed, before and after, one panel for each model."""
-    from lsp_calib.evaluation.figures.theme import Theme, new_figure, save_both, style_axes
+    from lsp_calib.studies.figures_theme import Theme, new_figure, save_both, style_axes
 
     def figure(theme: Theme) -> object:
         found = new_figure(theme, 6.4, 2.6)

@@ -23,9 +23,9 @@ from confidence_rendering import (
     usage,
 )
 
-from lsp_calib.evaluation.ablation import draw_steps
-from lsp_calib.evaluation.figures.confidences import draw_reliability
-from lsp_calib.evaluation.figures.theme import save_both
+from lsp_calib.studies.ablation import draw_steps
+from lsp_calib.studies.figures import draw_reliability
+from lsp_calib.studies.figures_theme import save_both
 
 ROOT = Path(__file__).parents[2]
 PAGES: Mapping[Path, Callable[[], Mapping[str, str]]] = {

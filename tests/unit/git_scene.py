@@ -11,7 +11,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from lsp_calib.evaluation.git_history.committed_lines import Taken, Wish, committed_lines
+from lsp_calib.corpus.commits import Taken, Wish, committed_lines
 from lsp_calib.exclusion import Exclusion
 
 ANN = "ann@example.org"

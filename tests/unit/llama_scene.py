@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from lsp_calib.evaluation.scoring import Reader, Scored
 from lsp_calib.inference.backend import Interrupted, Run
 from lsp_calib.inference.engine import Request
+from lsp_calib.studies.scoring import Reader, Scored
 from lsp_calib.values import Generation, Prompt, Segment
 
 SOURCE = '''import json

@@ -13,10 +13,10 @@ from typing import Any
 
 import attrs
 
+from lsp_calib.corpus.header import Header
+from lsp_calib.corpus.records import Record
+from lsp_calib.corpus.runner import Plain, Pool, alone, processes, run
 from lsp_calib.errors import EngineError, StoppedError
-from lsp_calib.evaluation.header import Header
-from lsp_calib.evaluation.records import Record
-from lsp_calib.evaluation.runner import Plain, Pool, alone, processes, run
 from lsp_calib.values import ModelIdentity
 
 HEADER = Header(

@@ -19,11 +19,15 @@ from lsp_calib.calibration.calibrators.fitting import RECIPES
 from lsp_calib.calibration.scores import skill_score
 from lsp_calib.calibration.validation import out_of_fold
 from lsp_calib.cli import main
-from lsp_calib.commands import evaluate
 from lsp_calib.confidence.features import FEATURES, PLACES
+from lsp_calib.corpus.header import FeatureList, Header
+from lsp_calib.corpus.lines import INSERTING, WRITING_ON
+from lsp_calib.corpus.records import Record, write_records
 from lsp_calib.errors import DataError, SettingsError
-from lsp_calib.evaluation import ablation as ablations
-from lsp_calib.evaluation.ablation import (
+from lsp_calib.studies import ablation as ablations
+from lsp_calib.studies import evaluate
+from lsp_calib.studies import figures_theme as theme
+from lsp_calib.studies.ablation import (
     ALL,
     FIRST_T,
     SHIPPED,
@@ -36,11 +40,7 @@ from lsp_calib.evaluation.ablation import (
     acceptable,
     run_ablation,
 )
-from lsp_calib.evaluation.figures import theme
-from lsp_calib.evaluation.header import FeatureList, Header
-from lsp_calib.evaluation.lines import INSERTING, WRITING_ON
-from lsp_calib.evaluation.records import Record, write_records
-from lsp_calib.evaluation.scores import fit_curve
+from lsp_calib.studies.scores import fit_curve
 from lsp_calib.values import ModelIdentity
 
 LISTED = FeatureList.present()

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_summarization import CHAT, EXAMPLE, example
 
-from lsp_calib.evaluation.augmentation import CodeFacts, Flow, Name, augmentation, code_facts
 from lsp_calib.inference.models.cards import ChatFormat
+from lsp_calib.studies.augmentation import CodeFacts, Flow, Name, augmentation, code_facts
 from lsp_calib.summarization.prompt import build_prompt
 
 PYTHON = """def total(self, items: list[Item], tax=0.1, *more, **kw) -> float:

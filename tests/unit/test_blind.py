@@ -14,10 +14,10 @@ from test_runner_scores import HEADER, made_up
 from lsp_calib import home as state
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.cli import main
+from lsp_calib.corpus.records import read_records, sources_of, write_records
 from lsp_calib.errors import DataError
-from lsp_calib.evaluation.datasets import pinned
-from lsp_calib.evaluation.datasets.pinned import BLIND_SET, blind_among
-from lsp_calib.evaluation.records import read_records, sources_of, write_records
+from lsp_calib.studies import pinned
+from lsp_calib.studies.pinned import BLIND_SET, blind_among
 
 BLIND = pinned.SETS[BLIND_SET]
 FITTED_ON = sorted((state.shipped_models() / "records").glob("line-*.jsonl"))

@@ -25,8 +25,8 @@ from lsp_calib.calibration.calibrators.refit import FEEDBACK
 from lsp_calib.cli import main
 from lsp_calib.commands import calibrate as command
 from lsp_calib.commands.calibration_trial import Judged
+from lsp_calib.corpus.records import Record, write_records
 from lsp_calib.errors import DataError
-from lsp_calib.evaluation.records import Record, write_records
 
 pytestmark = pytest.mark.usefixtures("home", "remembered")
 

@@ -13,16 +13,17 @@ from test_runner_scores import HEADER, made_up
 from lsp_calib import home as home_folder
 from lsp_calib.cli import main
 from lsp_calib.commands import calibrate as command
-from lsp_calib.commands import evaluate, records
+from lsp_calib.commands import records
 from lsp_calib.completion.prompt import Layout, WindowSize
+from lsp_calib.corpus.functions import SUMMARY, documented_task
+from lsp_calib.corpus.header import Header
+from lsp_calib.corpus.journal import journal_path
+from lsp_calib.corpus.lines import line_item_of, surroundings_of
+from lsp_calib.corpus.records import read_records, write_records
+from lsp_calib.corpus.tasks import Task, grouped, line_task
 from lsp_calib.errors import DataError, SettingsError, StoppedError
-from lsp_calib.evaluation.header import Header
-from lsp_calib.evaluation.journal import journal_path
-from lsp_calib.evaluation.lines import line_item_of, surroundings_of
-from lsp_calib.evaluation.records import read_records, write_records
-from lsp_calib.evaluation.summary_task import SUMMARY, documented_task
-from lsp_calib.evaluation.tasks import Task, grouped, line_task
 from lsp_calib.inference.models.cards import load_cards
+from lsp_calib.studies import evaluate
 from lsp_calib.values import ModelIdentity
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -240,9 +241,7 @@ def test_to_hold_out_nothing_is_told_from_saying_nothing(
 def summaries(monkeypatch: pytest.MonkeyPatch) -> None:
     """`eval summary` asks for these functions, without the data."""
     items = [(f"{n % 5}/f:{n}", {"item": f"{n % 5}/f:{n}", "group": str(n % 5)}) for n in range(30)]
-    monkeypatch.setattr(
-        "lsp_calib.evaluation.summary_task.summary_task", lambda *_: Task(SUMMARY, tuple(items))
-    )
+    monkeypatch.setattr("lsp_calib.corpus.functions.summary_task", lambda *_: Task(SUMMARY, tuple(items)))
 
 
 @pytest.mark.usefixtures("home", "summaries")

@@ -19,7 +19,7 @@ from lsp_calib.calibration.logistic import (
     log_odds,
 )
 from lsp_calib.errors import DataError
-from lsp_calib.evaluation.other_curves import (
+from lsp_calib.studies.other_curves import (
     BetaCalibrator,
     HistogramCalibrator,
     IsotonicCalibrator,

@@ -19,7 +19,7 @@ from lsp_calib.calibration.validation import (
     summarise,
 )
 from lsp_calib.errors import DataError
-from lsp_calib.evaluation.calibration_errors import (
+from lsp_calib.studies.calibration_errors import (
     debiased_calibration_error,
     ks_calibration_error,
     smooth_ece,

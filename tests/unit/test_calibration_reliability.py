@@ -8,7 +8,7 @@ import pytest
 from lsp_calib.calibration.arrays import CalibrationWarning
 from lsp_calib.calibration.reliability import reliability, wilson_interval
 from lsp_calib.errors import DataError
-from lsp_calib.evaluation.calibration_errors import risk_coverage
+from lsp_calib.studies.calibration_errors import risk_coverage
 
 
 def simulated(n, seed, power=1.0):

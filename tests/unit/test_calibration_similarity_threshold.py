@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lsp_calib.calibration.scores import auc
+from lsp_calib.corpus.thresholds import COLUMNS, read_ratings
 from lsp_calib.errors import DataError
-from lsp_calib.evaluation.datasets.folder import DATA_SETS
-from lsp_calib.evaluation.similarity_threshold import rated_correct, threshold_of_correctness
-from lsp_calib.evaluation.thresholds import COLUMNS, read_ratings
+from lsp_calib.studies.data import DATA_SETS
+from lsp_calib.studies.similarity_threshold import rated_correct, threshold_of_correctness
 
 similarities = st.lists(
     st.tuples(

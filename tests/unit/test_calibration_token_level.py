@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_calib.errors import DataError
-from lsp_calib.evaluation.token_level import (
+from lsp_calib.studies.token_level import (
     Entries,
     classwise_ece,
     fit_token_temperature,

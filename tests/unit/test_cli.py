@@ -20,7 +20,7 @@ import lsp_calib
 from lsp_calib import errors
 from lsp_calib.calibration.calibrators.refit import RefitResult
 from lsp_calib.cli import main
-from lsp_calib.evaluation.records import write_records
+from lsp_calib.corpus.records import write_records
 from lsp_calib.feedback.personalisation import Refits
 from lsp_calib.inference.models import download, sidecar
 from lsp_calib.inference.models.cards import ModelCard, load_cards, load_encoders
@@ -427,11 +427,11 @@ def test_what_can_be_recorded_is_listed_where_something_else_is_asked_for(
 
 
 def test_the_command_line_names_all_that_can_be_recorded_and_all_measures() -> None:
-    from lsp_calib.cli.evaluation import MEASURES, SUMMARIES_OBSERVED
     from lsp_calib.cli.shared import LINES_OBSERVED
-    from lsp_calib.evaluation.item_worker import Observed
-    from lsp_calib.evaluation.reflective_scores import FORMS
-    from lsp_calib.evaluation.summary_observation import SummaryObserved
+    from lsp_calib.corpus.item_worker import Observed
+    from lsp_calib.corpus.summary_observation import SummaryObserved
+    from lsp_calib.studies.cli import MEASURES, SUMMARIES_OBSERVED
+    from lsp_calib.studies.reflective_scores import FORMS
 
     assert tuple(Observed) == LINES_OBSERVED
     assert tuple(SummaryObserved) == SUMMARIES_OBSERVED
@@ -439,7 +439,7 @@ def test_the_command_line_names_all_that_can_be_recorded_and_all_measures() -> N
 
 
 def test_two_projects_of_one_name_are_two_projects(tmp_path: Path) -> None:
-    from lsp_calib.evaluation.tasks import line_task
+    from lsp_calib.corpus.tasks import line_task
 
     roots = tuple(tmp_path / name / "src" for name in ("one", "two"))
     for root in roots:

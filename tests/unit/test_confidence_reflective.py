@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_calib.errors import DataError
-from lsp_calib.evaluation.reflective_measures import (
+from lsp_calib.studies.reflective_measures import (
     Stated,
     TrueFalse,
     contained_true_false,

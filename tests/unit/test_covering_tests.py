@@ -11,19 +11,19 @@ import pytest
 from click.testing import CliRunner
 
 from lsp_calib.cli import main
-from lsp_calib.commands.paper import repeat_studies
 from lsp_calib.completion.prompt import PLAIN_VERSION
+from lsp_calib.corpus.item_worker import is_correct
+from lsp_calib.corpus.lines import line_item_of
+from lsp_calib.corpus.records import Record, read_records
+from lsp_calib.corpus.runner import digest
+from lsp_calib.corpus.tasks import Task, prefix_task, project_names
 from lsp_calib.errors import DataError, SandboxError
-from lsp_calib.evaluation import covering_tests
-from lsp_calib.evaluation.covering_tests import Project, line_passes, with_tests
-from lsp_calib.evaluation.item_worker import is_correct
-from lsp_calib.evaluation.lines import line_item_of
-from lsp_calib.evaluation.records import Record, read_records
-from lsp_calib.evaluation.runner import digest
-from lsp_calib.evaluation.sandbox import runner
-from lsp_calib.evaluation.sandbox.suite import is_test
-from lsp_calib.evaluation.scores import cross_table
-from lsp_calib.evaluation.tasks import Task, prefix_task, project_names
+from lsp_calib.studies import covering_tests
+from lsp_calib.studies.covering_tests import Project, line_passes, with_tests
+from lsp_calib.studies.paper import repeat_studies
+from lsp_calib.studies.sandbox import runner
+from lsp_calib.studies.sandbox.suite import is_test
+from lsp_calib.studies.scores import cross_table
 
 pytestmark = pytest.mark.usefixtures("walls")
 

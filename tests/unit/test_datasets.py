@@ -23,17 +23,20 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
-from test_download import index_fixture, silent, write_wheel  # noqa: F401 - a fixture
-
-from lsp_calib.cli.models import data as command
-from lsp_calib.completion.prompt import Layout, build_prompt
-from lsp_calib.errors import DataError, DownloadError, SettingsError
 from lsp_calib.evaluation.datasets import (
     pinned,
     problems,
     registries,
 )
-from lsp_calib.evaluation.datasets.folder import (
+from test_download import index_fixture, silent, write_wheel  # noqa: F401 - a fixture
+
+from lsp_calib.cli.models import data as command
+from lsp_calib.completion.prompt import Layout, build_prompt
+from lsp_calib.corpus.functions import documented_functions
+from lsp_calib.corpus.tasks import line_task, read_own_lines
+from lsp_calib.errors import DataError, DownloadError, SettingsError
+from lsp_calib.inference.models.cards import load_cards
+from lsp_calib.studies.data import (
     DATA_SETS,
     VARIABLE,
     DataSet,
@@ -42,9 +45,6 @@ from lsp_calib.evaluation.datasets.folder import (
     data_set,
     read_rows,
 )
-from lsp_calib.evaluation.summary_task import documented_functions
-from lsp_calib.evaluation.tasks import line_task, read_own_lines
-from lsp_calib.inference.models.cards import load_cards
 
 PYTHON = pinned.SETS["projects"]
 

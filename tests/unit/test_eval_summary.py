@@ -19,14 +19,10 @@ from openai_server import END, Tok, serving
 from lsp_calib.calibration.calibrators.purpose import SUMMARY_CRITERIA
 from lsp_calib.cli import main
 from lsp_calib.commands.calibrate import CalibrationOptions, fit_records
-from lsp_calib.errors import DataError, NoModelError, SettingsError
-from lsp_calib.evaluation import item_worker
-from lsp_calib.evaluation.collect import AskingOptions, collect
-from lsp_calib.evaluation.engine_host import Answerer, EngineHost, prompt_hash
-from lsp_calib.evaluation.header import Header, SimilarityList
-from lsp_calib.evaluation.item_worker import Summarising, prompt_of
-from lsp_calib.evaluation.records import Record, read_records, write_records
-from lsp_calib.evaluation.summary_task import (
+from lsp_calib.corpus import item_worker
+from lsp_calib.corpus.asking import AskingOptions, collect
+from lsp_calib.corpus.engine_host import Answerer, EngineHost, prompt_hash
+from lsp_calib.corpus.functions import (
     SUMMARY,
     documented_task,
     function_of,
@@ -35,8 +31,12 @@ from lsp_calib.evaluation.summary_task import (
     summary_item_of,
     summary_task,
 )
-from lsp_calib.evaluation.tasks import Task
-from lsp_calib.evaluation.thresholds import NAMES, VERSION, shared_encoder, similarities
+from lsp_calib.corpus.header import Header, SimilarityList
+from lsp_calib.corpus.item_worker import Summarising, prompt_of
+from lsp_calib.corpus.records import Record, read_records, write_records
+from lsp_calib.corpus.tasks import Task
+from lsp_calib.corpus.thresholds import NAMES, VERSION, shared_encoder, similarities
+from lsp_calib.errors import DataError, NoModelError, SettingsError
 from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.inference.engine import LoadedModel, Request
 from lsp_calib.inference.models.cards import ModelCard

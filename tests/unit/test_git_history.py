@@ -19,12 +19,12 @@ from openai_server import END, Tok, serving
 
 from lsp_calib.calibration.calibrators.refit import COMMITS
 from lsp_calib.cli import main
+from lsp_calib.corpus.commits import commit_task, committed_lines
+from lsp_calib.corpus.lines import INSERTING, WRITING_ON, line_item_of
+from lsp_calib.corpus.places import STRATA
+from lsp_calib.corpus.rebuilding import item_of
+from lsp_calib.corpus.records import read_records
 from lsp_calib.errors import DataError, SettingsError
-from lsp_calib.evaluation.git_history.committed_lines import commit_task, committed_lines
-from lsp_calib.evaluation.lines import INSERTING, WRITING_ON, line_item_of
-from lsp_calib.evaluation.places import STRATA
-from lsp_calib.evaluation.recomputed import item_of
-from lsp_calib.evaluation.records import read_records
 from lsp_calib.feedback.events import Event, EventKind
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.values import Evidence, ModelIdentity, new_suggestion_id

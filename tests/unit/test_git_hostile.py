@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 from git_scene import Scene, needs_git
 
+from lsp_calib.corpus.git_objects import object_reader
+from lsp_calib.corpus.git_repository import find_repository
 from lsp_calib.errors import DataError
-from lsp_calib.evaluation.git_history.objects import object_reader
-from lsp_calib.evaluation.git_history.repository import find_repository
 
 pytestmark = needs_git
 
@@ -167,7 +167,7 @@ def test_folders_within_each_other_end(scene: Scene) -> None:
 
 
 def test_an_object_that_never_ends_is_given_up(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lsp_calib.evaluation.git_history.objects._PATIENCE_S", 1.0)
+    monkeypatch.setattr("lsp_calib.corpus.git_objects._PATIENCE_S", 1.0)
     id_ = scene.git("rev-parse", "HEAD:a.py")
     path = scene.root / ".git/objects" / id_[:2] / id_[2:]
     path.unlink()

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from lsp_calib.calibration.scores import auc, expected_calibration_error
-from lsp_calib.evaluation.calibration_errors import debiased_calibration_error
-from lsp_calib.evaluation.other_curves import BetaCalibrator
+from lsp_calib.studies.calibration_errors import debiased_calibration_error
+from lsp_calib.studies.other_curves import BetaCalibrator
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "golden.json").read_text(encoding="utf-8"))
 OURS = {

@@ -13,15 +13,15 @@ from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.features import text_features
 from lsp_calib.completion.prompt import Layout, LayoutChooser, WindowSize
 from lsp_calib.confidence.features import probability_features
+from lsp_calib.corpus import item_worker
+from lsp_calib.corpus.asking import AskingOptions, collect
+from lsp_calib.corpus.header import FeatureList, Header
+from lsp_calib.corpus.item_worker import Completing, Observed
+from lsp_calib.corpus.lines import LineItem, plain
+from lsp_calib.corpus.rebuilding import recompute_features
+from lsp_calib.corpus.records import Record, read_records, write_records
+from lsp_calib.corpus.tasks import Task, line_task
 from lsp_calib.errors import SettingsError
-from lsp_calib.evaluation import item_worker
-from lsp_calib.evaluation.collect import AskingOptions, collect
-from lsp_calib.evaluation.header import FeatureList, Header
-from lsp_calib.evaluation.item_worker import Completing, Observed
-from lsp_calib.evaluation.lines import LineItem, plain
-from lsp_calib.evaluation.recomputed import recompute_features
-from lsp_calib.evaluation.records import Record, read_records, write_records
-from lsp_calib.evaluation.tasks import Task, line_task
 from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.inference.engine import LoadedModel
 from lsp_calib.inference.models.cards import ModelCard

@@ -15,8 +15,8 @@ from lsp_calib.characters import split_lines
 from lsp_calib.completion.block import Scope, scope_of
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.prompt import ALONE, Layout, WindowSize, build_prompt
-from lsp_calib.errors import DataError, SettingsError
-from lsp_calib.evaluation.lines import (
+from lsp_calib.corpus.functions import documented_task
+from lsp_calib.corpus.lines import (
     GIT,
     NEW_LINE,
     LineItem,
@@ -25,9 +25,9 @@ from lsp_calib.evaluation.lines import (
     source_files,
     surroundings_of,
 )
-from lsp_calib.evaluation.places import BEHIND_OPENER, STRATA
-from lsp_calib.evaluation.summary_task import documented_task
-from lsp_calib.evaluation.tasks import language_below, line_task
+from lsp_calib.corpus.places import BEHIND_OPENER, STRATA
+from lsp_calib.corpus.tasks import language_below, line_task
+from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.syntax import prose_lines
 from lsp_calib.values import Segment

@@ -18,6 +18,7 @@ import pytest
 import pytest_asyncio
 from llama_scene import SOURCE, request
 
+from lsp_calib.corpus.second_answer import agreement, second_request
 from lsp_calib.errors import (
     EngineDiedError,
     ModelError,
@@ -25,7 +26,6 @@ from lsp_calib.errors import (
     NoModelError,
     install_command,
 )
-from lsp_calib.evaluation.second_answer import agreement, second_request
 from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.inference.engine import EngineState, LoadedModel, Observe, Request
 from lsp_calib.inference.models.cards import ModelCard, choose, load_cards

@@ -15,9 +15,9 @@ from click.testing import CliRunner
 
 from lsp_calib import home
 from lsp_calib.cli import main
+from lsp_calib.corpus.lines import sample_lines
+from lsp_calib.corpus.tasks import held_out, project_names
 from lsp_calib.errors import DataError, SettingsError
-from lsp_calib.evaluation.lines import sample_lines
-from lsp_calib.evaluation.tasks import held_out, project_names
 from lsp_calib.tools.doctor.bundle import scrubbed
 
 

@@ -21,12 +21,12 @@ from lsp_calib.calibration.validation import (
     held_out_predictions,
     out_of_fold,
 )
-from lsp_calib.commands.paper import repeat_studies
+from lsp_calib.corpus.header import Header
+from lsp_calib.corpus.records import Record, write_records
 from lsp_calib.errors import DataError
-from lsp_calib.evaluation.header import Header
-from lsp_calib.evaluation.paper import published
-from lsp_calib.evaluation.paper.cells import APART, RANDOM, RAW, answers_of, cell_of, find_files, largest
-from lsp_calib.evaluation.paper.numbers import (
+from lsp_calib.studies import published
+from lsp_calib.studies.cells import APART, RANDOM, RAW, answers_of, cell_of, find_files, largest
+from lsp_calib.studies.numbers import (
     PLATT,
     Resamples,
     adjusted,
@@ -34,7 +34,7 @@ from lsp_calib.evaluation.paper.numbers import (
     random_folds,
     rank_correlation,
 )
-from lsp_calib.evaluation.records import Record, write_records
+from lsp_calib.studies.paper import repeat_studies
 from lsp_calib.values import ModelIdentity
 
 

@@ -10,14 +10,14 @@ import pytest
 
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.prompt import PREFIX_VERSION, Layout, build_prompt
+from lsp_calib.corpus import rebuilding as recomputed
+from lsp_calib.corpus.engine_host import prompt_hash
+from lsp_calib.corpus.header import FeatureList, Header
+from lsp_calib.corpus.lines import NEW_LINE, LineItem, sample_lines
+from lsp_calib.corpus.records import Alternative, Record, read_records, write_records
 from lsp_calib.errors import DataError
-from lsp_calib.evaluation import recomputed
-from lsp_calib.evaluation.datasets.problems import Infilling
-from lsp_calib.evaluation.engine_host import prompt_hash
-from lsp_calib.evaluation.header import FeatureList, Header
-from lsp_calib.evaluation.lines import NEW_LINE, LineItem, sample_lines
-from lsp_calib.evaluation.records import Alternative, Record, read_records, write_records
 from lsp_calib.inference.models.cards import ModelCard, load_cards
+from lsp_calib.studies.problems import Infilling
 from lsp_calib.values import ModelIdentity
 
 HEADER = Header("line", "python", ModelIdentity("smollm2-135m", "Q4", ""), PREFIX_VERSION, 0)

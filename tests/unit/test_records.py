@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 from lsp_calib import home
 from lsp_calib.calibration.calibrators.purpose import Origin
 from lsp_calib.confidence.features import FEATURES, VERSION, probability_features
-from lsp_calib.errors import DataError
-from lsp_calib.evaluation.header import FeatureList, Header, SimilarityList, origin
-from lsp_calib.evaluation.records import (
+from lsp_calib.corpus.header import FeatureList, Header, SimilarityList, origin
+from lsp_calib.corpus.records import (
     COORDINATES,
     Alternative,
     Record,
@@ -28,7 +27,8 @@ from lsp_calib.evaluation.records import (
     sources_of,
     write_records,
 )
-from lsp_calib.evaluation.second_answer import Agreement
+from lsp_calib.corpus.second_answer import Agreement
+from lsp_calib.errors import DataError
 from lsp_calib.values import Evidence, ModelIdentity, Stop
 
 HEADER = Header(

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lsp_calib.characters import split_lines
-from lsp_calib.evaluation.summary_task import ExamplePool
+from lsp_calib.corpus.functions import ExamplePool
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.summarization import examples, workspace_examples
 from lsp_calib.summarization.examples import (

@@ -25,13 +25,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from runner_scene import HEADER, Answering, asked, items, record, timings, whole
 
+from lsp_calib.corpus import journal
+from lsp_calib.corpus.header import FeatureList, Header
+from lsp_calib.corpus.journal import Journal, journal_path
+from lsp_calib.corpus.lines import INSERTING, WRITING_ON
+from lsp_calib.corpus.records import Record, read_records, write_records
+from lsp_calib.corpus.runner import Answer, Ask, Plain, alone, processes, run, team
 from lsp_calib.errors import DataError, EngineError, StoppedError
-from lsp_calib.evaluation import journal
-from lsp_calib.evaluation.header import FeatureList, Header
-from lsp_calib.evaluation.journal import Journal, journal_path
-from lsp_calib.evaluation.lines import INSERTING, WRITING_ON
-from lsp_calib.evaluation.records import Record, read_records, write_records
-from lsp_calib.evaluation.runner import Answer, Ask, Plain, alone, processes, run, team
 from lsp_calib.summarization.prompt import AUGMENTED
 from lsp_calib.summarization.prompt import VERSION as PLAIN
 from lsp_calib.values import ModelIdentity

@@ -20,11 +20,12 @@ from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.validation import Interval
 from lsp_calib.cli import main
 from lsp_calib.commands.calibrate import fit_records
+from lsp_calib.corpus.header import Header
+from lsp_calib.corpus.records import Record, read_records, write_records
+from lsp_calib.corpus.thresholds import shipped_thresholds
 from lsp_calib.errors import DataError, SettingsError
-from lsp_calib.evaluation import report
-from lsp_calib.evaluation.header import Header
-from lsp_calib.evaluation.records import Record, read_records, write_records
-from lsp_calib.evaluation.scores import (
+from lsp_calib.studies import report
+from lsp_calib.studies.scores import (
     ALL,
     FIRST,
     Row,
@@ -32,7 +33,6 @@ from lsp_calib.evaluation.scores import (
     score,
     without_empty_ece,
 )
-from lsp_calib.evaluation.thresholds import shipped_thresholds
 from lsp_calib.values import ModelIdentity
 
 SHIPPED = state.shipped_models() / "records" / "line-smollm2-135m.jsonl"

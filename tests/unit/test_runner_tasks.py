@@ -15,16 +15,16 @@ from runner_scene import record
 
 import lsp_calib
 from lsp_calib.commands import records as records_command
+from lsp_calib.corpus import asking as collecting
+from lsp_calib.corpus.asking import AskingOptions, Workers
+from lsp_calib.corpus.engine_host import Answerer, prompt_hash
+from lsp_calib.corpus.functions import documented_task
+from lsp_calib.corpus.item_worker import Completing, Summarising, is_correct
+from lsp_calib.corpus.lines import INSERTING, NEW_LINE, WRITING_ON, line_item_of, plain
+from lsp_calib.corpus.records import Record, read_records
+from lsp_calib.corpus.runner import digest
+from lsp_calib.corpus.tasks import Task, held_out, infill_task, line_task
 from lsp_calib.errors import DataError, SettingsError
-from lsp_calib.evaluation import collect as collecting
-from lsp_calib.evaluation.collect import AskingOptions, Workers
-from lsp_calib.evaluation.engine_host import Answerer, prompt_hash
-from lsp_calib.evaluation.item_worker import Completing, Summarising, is_correct
-from lsp_calib.evaluation.lines import INSERTING, NEW_LINE, WRITING_ON, line_item_of, plain
-from lsp_calib.evaluation.records import Record, read_records
-from lsp_calib.evaluation.runner import digest
-from lsp_calib.evaluation.summary_task import documented_task
-from lsp_calib.evaluation.tasks import Task, held_out, infill_task, line_task
 from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.values import ModelIdentity, Prompt, Segment
 

@@ -14,14 +14,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lsp_calib.errors import SandboxError
-from lsp_calib.evaluation.sandbox import execution, runner
-from lsp_calib.evaluation.sandbox.isolation import (
+from lsp_calib.studies.sandbox import execution, runner
+from lsp_calib.studies.sandbox.isolation import (
     Ending,
     Limits,
     candidates,
     interpreter,
 )
-from lsp_calib.evaluation.sandbox.runner import run, run_suite
+from lsp_calib.studies.sandbox.runner import run, run_suite
 
 LIMITS = Limits(wall_s=20.0)
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_calib.evaluation.second_answer import agreement, edit_similarity, point_of_doubt, second_request
+from lsp_calib.corpus.second_answer import agreement, edit_similarity, point_of_doubt, second_request
 from lsp_calib.inference.engine import Observe, Priority, Request
 from lsp_calib.values import Generation, Observation, Prompt, Segment, Stop, Timing, Token
 

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from lsp_calib.corpus import thresholds
+from lsp_calib.corpus.thresholds import NAMES, bleu, rouge_l, similarities
 from lsp_calib.errors import NoModelError, SettingsError
-from lsp_calib.evaluation import thresholds
-from lsp_calib.evaluation.thresholds import NAMES, bleu, rouge_l, similarities
 from lsp_calib.summarization.encoder import Encoder
 from lsp_calib.summarization.features import Match, TokenStates, cosine, greedy_match, plain_words
 

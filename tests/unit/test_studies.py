@@ -17,28 +17,27 @@ from test_calibration_token_level import entries_of
 
 from lsp_calib.calibration.calibrators.purpose import Origin
 from lsp_calib.cli import main
-from lsp_calib.commands.paper import decode_missing, repeat_studies
 from lsp_calib.completion.prompt import PLAIN_VERSION, Layout, build_prompt
+from lsp_calib.corpus import engine_host, item_worker, tasks
+from lsp_calib.corpus.asking import AskingOptions
+from lsp_calib.corpus.header import Header
+from lsp_calib.corpus.item_worker import Reflected, Studying, is_correct
+from lsp_calib.corpus.lines import line_item_of
+from lsp_calib.corpus.records import Record, read_records, write_records
+from lsp_calib.corpus.summary_observation import REFLECTED
+from lsp_calib.corpus.tasks import Task, prefix_task, repair_task, synthesis_task
 from lsp_calib.errors import DataError, SettingsError, StoppedError
-from lsp_calib.evaluation import engine_host, item_worker, tasks, token_study
-from lsp_calib.evaluation.collect import AskingOptions
-from lsp_calib.evaluation.datasets import problems
-from lsp_calib.evaluation.datasets.problems import FunctionItem, function_item_of
-from lsp_calib.evaluation.header import Header
-from lsp_calib.evaluation.item_worker import Reflected, Studying, is_correct
-from lsp_calib.evaluation.lines import line_item_of
-from lsp_calib.evaluation.paper import page
-from lsp_calib.evaluation.paper.cells import find_files, largest
-from lsp_calib.evaluation.records import Record, read_records, write_records
-from lsp_calib.evaluation.scoring import Counting, Counts
-from lsp_calib.evaluation.summary_observation import REFLECTED
-from lsp_calib.evaluation.tasks import Task, prefix_task, repair_task, synthesis_task
-from lsp_calib.evaluation.token_level import classwise_ece, full_ece
-from lsp_calib.evaluation.token_study import BINS, TOKEN, numbers_of, read_numbers, study, texts
 from lsp_calib.inference.choice import EngineChoice, Remote
 from lsp_calib.inference.engine import LoadedModel, Request
 from lsp_calib.inference.local.run import Normaliser
 from lsp_calib.inference.models.cards import load_cards
+from lsp_calib.studies import page, problems, token_study
+from lsp_calib.studies.cells import find_files, largest
+from lsp_calib.studies.paper import decode_missing, repeat_studies
+from lsp_calib.studies.problems import FunctionItem, function_item_of
+from lsp_calib.studies.scoring import Counting, Counts
+from lsp_calib.studies.token_level import classwise_ece, full_ece
+from lsp_calib.studies.token_study import BINS, TOKEN, numbers_of, read_numbers, study, texts
 from lsp_calib.values import (
     Generation,
     ModelIdentity,
@@ -380,7 +379,7 @@ class TestDecodingWhatIsMissing:
             if not whole:
                 raise StoppedError("Stopped.")
 
-        monkeypatch.setattr("lsp_calib.commands.evaluate.evaluate", evaluate)
+        monkeypatch.setattr("lsp_calib.studies.evaluate.evaluate", evaluate)
         for name in ("repair_task", "synthesis_task"):
             items = tuple((str(n), {}) for n in range({"repair_task": 142, "synthesis_task": 164}[name]))
             monkeypatch.setattr(tasks, name, lambda *_, items=items: Task("line", items))
@@ -397,7 +396,7 @@ class TestDecodingWhatIsMissing:
         assert "infill is left out: there is no sandbox" in said
         asked.clear()
         said.clear()
-        evaluated = "lsp_calib.commands.evaluate.evaluate"
+        evaluated = "lsp_calib.studies.evaluate.evaluate"
         monkeypatch.setattr(
             evaluated, lambda _task, folder, *_, **__: asked.append((folder.name, frozenset()))
         )

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from lsp_calib.calibration.calibrators.calibrator import is_plain, value_of
 from lsp_calib.calibration.calibrators.fitting import RECIPES, SUMMARY_RECIPES, recipes_of
 from lsp_calib.confidence.features import FEATURES, SUMMARY_FEATURES, SUMMARY_VERSION, summary_features
-from lsp_calib.evaluation.header import Header, ObservationList
-from lsp_calib.evaluation.records import Record
-from lsp_calib.evaluation.summary_observation import LISTED
-from lsp_calib.evaluation.summary_task import function_of
+from lsp_calib.corpus.functions import function_of
+from lsp_calib.corpus.header import Header, ObservationList
+from lsp_calib.corpus.records import Record
+from lsp_calib.corpus.summary_observation import LISTED
 from lsp_calib.summarization.features import NAMES, text_features
 from lsp_calib.summarization.service import evidence_of
 from lsp_calib.values import Evidence, Generation, ModelIdentity, Stop, Timing, Token

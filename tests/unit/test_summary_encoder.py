@@ -27,7 +27,7 @@ from lsp_calib.calibration.calibrators.fitting import SUMMARY_RECIPES, Fitted, L
 from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.tiers import PRESETS
 from lsp_calib.confidence.features import ENCODER, FIT_FEATURES, SUMMARY_VERSION
-from lsp_calib.evaluation.summary_observation import FIT_NAMES, LISTED
+from lsp_calib.corpus.summary_observation import FIT_NAMES, LISTED
 from lsp_calib.inference.models import sidecar
 from lsp_calib.summarization.encoder import InstalledEncoder, installed_encoder
 from lsp_calib.summarization.service import SummaryService

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_eval_summary import WordEncoder
 
-from lsp_calib.evaluation.summary_observation import FIT_NAMES, fit_with_examples
-from lsp_calib.evaluation.summary_task import SummaryItem
+from lsp_calib.corpus.functions import SummaryItem
+from lsp_calib.corpus.summary_observation import FIT_NAMES, fit_with_examples
 from lsp_calib.summarization import features
 from lsp_calib.summarization.examples import Example
 from lsp_calib.syntax import Function

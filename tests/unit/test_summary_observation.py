@@ -13,17 +13,18 @@ from click.testing import CliRunner
 from test_eval_summary import HEADER, PAYLOAD, Engine, WordEncoder, answering, made_up, record_of
 
 from lsp_calib.cli import main
+from lsp_calib.corpus import item_worker
+from lsp_calib.corpus.item_worker import Summarising
+from lsp_calib.corpus.journal import Journal
+from lsp_calib.corpus.records import Record, read_records, write_records
+from lsp_calib.corpus.summary_observation import LISTED, SummaryObserved
 from lsp_calib.errors import DataError, SettingsError
-from lsp_calib.evaluation import item_worker, scoring
-from lsp_calib.evaluation.item_worker import Summarising
-from lsp_calib.evaluation.journal import Journal
-from lsp_calib.evaluation.records import Record, read_records, write_records
-from lsp_calib.evaluation.reflective_scores import FORMS, score_reflective
-from lsp_calib.evaluation.scoring import Scored
-from lsp_calib.evaluation.summary_observation import LISTED, SummaryObserved
 from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.inference.engine import Request
 from lsp_calib.inference.models.cards import ModelCard
+from lsp_calib.studies import scoring
+from lsp_calib.studies.reflective_scores import FORMS, score_reflective
+from lsp_calib.studies.scoring import Scored
 from lsp_calib.values import Generation, Observation, Prompt, Stop, Timing, Token
 
 ALL = frozenset(SummaryObserved)

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from lsp_calib.evaluation.sandbox import runner, system_calls
-from lsp_calib.evaluation.sandbox.isolation import interpreter, isolated_python
-from lsp_calib.evaluation.sandbox.runner import run_suite
+from lsp_calib.studies.sandbox import runner, system_calls
+from lsp_calib.studies.sandbox.isolation import interpreter, isolated_python
+from lsp_calib.studies.sandbox.runner import run_suite
 
 ALLOWED, REFUSED, NO_FAMILY = 0x7FFF0000, 0x50000 | errno.ENOSYS, 0x50000 | errno.EAFNOSUPPORT
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
@@ -119,8 +119,8 @@ def test_the_trial_finds_what_the_filter_refuses(tmp_path: Path) -> None:
 # Its own program, for the tests' session keyring is not to be changed.
 KEYS = """
 import ctypes, os
-from lsp_calib.evaluation.sandbox import system_calls
-from lsp_calib.evaluation.sandbox.runner import run
+from lsp_calib.studies.sandbox import system_calls
+from lsp_calib.studies.sandbox.runner import run
 libc = ctypes.CDLL(None)
 calls = system_calls.refused(os.uname().machine)
 ring = ctypes.c_int(-3)

@@ -11,8 +11,8 @@ import attrs
 import pytest
 from marks import repetitions
 
-from lsp_calib.evaluation.datasets import problems
-from lsp_calib.evaluation.sandbox.runner import (
+from lsp_calib.studies import problems
+from lsp_calib.studies.sandbox.runner import (
     TestedProgram,
     all_tests_pass,
     run_tests,

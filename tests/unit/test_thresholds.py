@@ -17,12 +17,9 @@ from hypothesis import strategies as st
 from lsp_calib import home as state
 from lsp_calib.calibration.calibrators.purpose import SUMMARY_CRITERIA
 from lsp_calib.cli import main
-from lsp_calib.errors import DataError
-from lsp_calib.evaluation.datasets.folder import data_set
-from lsp_calib.evaluation.header import Header, SimilarityList
-from lsp_calib.evaluation.records import Record
-from lsp_calib.evaluation.similarity_threshold import leave_one_out, most_agree, threshold_of_correctness
-from lsp_calib.evaluation.thresholds import (
+from lsp_calib.corpus.header import Header, SimilarityList
+from lsp_calib.corpus.records import Record
+from lsp_calib.corpus.thresholds import (
     NAMES,
     VERSION,
     Rule,
@@ -30,6 +27,9 @@ from lsp_calib.evaluation.thresholds import (
     shipped_thresholds,
     threshold_of_agreement,
 )
+from lsp_calib.errors import DataError
+from lsp_calib.studies.data import data_set
+from lsp_calib.studies.similarity_threshold import leave_one_out, most_agree, threshold_of_correctness
 from lsp_calib.values import ModelIdentity
 
 SHIPPED = state.shipped_models() / "thresholds" / "all-minilm-l6-v2-int8.json"

@@ -8,7 +8,7 @@ import pytest
 from lsp_calib.calibration.reliability import reliability, wilson_interval
 from lsp_calib.calibration.scores import expected_calibration_error
 from lsp_calib.calibration.validation import calibrated_band
-from lsp_calib.evaluation.calibration_errors import debiased_calibration_error
+from lsp_calib.studies.calibration_errors import debiased_calibration_error
 
 pytestmark = pytest.mark.long
 

@@ -7,7 +7,7 @@ import attrs
 import pytest
 from paired_records import compare, pairs_of
 
-from lsp_calib.evaluation.records import read_records
+from lsp_calib.corpus.records import read_records
 
 REPOSITORY = Path(__file__).parents[2]
 RECORDS = REPOSITORY / "models" / "records"

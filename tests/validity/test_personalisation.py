@@ -14,8 +14,8 @@ import personalisation as study
 import pytest
 
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
-from lsp_calib.evaluation.lines import INSERTING
-from lsp_calib.evaluation.records import read_records
+from lsp_calib.corpus.lines import INSERTING
+from lsp_calib.corpus.records import read_records
 
 MODELS = Path(__file__).parents[2] / "models"
 USERS, LINES, AFTER = 36, 150, (90,)

@@ -18,7 +18,7 @@ from lsp_calib.calibration.arrays import BoolArray, FloatArray
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.promotion import LabelWeights
 from lsp_calib.calibration.calibrators.refit import refit
-from lsp_calib.evaluation.records import read_records
+from lsp_calib.corpus.records import read_records
 from lsp_calib.values import Evidence
 
 MODELS = Path(__file__).parents[2] / "models"

@@ -10,8 +10,7 @@ import pytest
 from confidence_rendering import MODELS, results_blocks, studies
 from write_confidence import written
 
-from lsp_calib.commands.paper import repeat_studies
-from lsp_calib.evaluation.paper.cells import (
+from lsp_calib.studies.cells import (
     APART,
     FIRST_T,
     Cell,
@@ -21,10 +20,11 @@ from lsp_calib.evaluation.paper.cells import (
     find_files,
     largest,
 )
-from lsp_calib.evaluation.paper.page import Compared
-from lsp_calib.evaluation.paper.spiess import pairs_judged_twice, scored
-from lsp_calib.evaluation.paper.virk import LINE
-from lsp_calib.evaluation.reflective_scores import FORMS
+from lsp_calib.studies.page import Compared
+from lsp_calib.studies.paper import repeat_studies
+from lsp_calib.studies.reflective_scores import FORMS
+from lsp_calib.studies.spiess import pairs_judged_twice, scored
+from lsp_calib.studies.virk import LINE
 
 # Seed 0, Platt on p by plain maximum likelihood, repositories apart, best F1: answers, right ones; the
 # geometric mean's raw skill and ECE, its rescaled skill; the t of each fold, and the skill with them.

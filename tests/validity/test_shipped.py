@@ -36,15 +36,15 @@ from lsp_calib.calibration.validation import bootstrap_difference, out_of_fold
 from lsp_calib.commands.calibrate import fit_records
 from lsp_calib.completion.prompt import Layout
 from lsp_calib.confidence.features import FEATURES, by_name
-from lsp_calib.evaluation.ablation import SHIPPED as SHIPPED_ROW
-from lsp_calib.evaluation.ablation import checksum
-from lsp_calib.evaluation.ablation import share as words_of
-from lsp_calib.evaluation.datasets.pinned import SETS
-from lsp_calib.evaluation.header import FeatureList
-from lsp_calib.evaluation.lines import INSERTING
-from lsp_calib.evaluation.places import STRATA
-from lsp_calib.evaluation.records import read_records
+from lsp_calib.corpus.header import FeatureList
+from lsp_calib.corpus.lines import INSERTING
+from lsp_calib.corpus.places import STRATA
+from lsp_calib.corpus.records import read_records
 from lsp_calib.inference.models.cards import load_cards
+from lsp_calib.studies.ablation import SHIPPED as SHIPPED_ROW
+from lsp_calib.studies.ablation import checksum
+from lsp_calib.studies.ablation import share as words_of
+from lsp_calib.studies.pinned import SETS
 from lsp_calib.values import Stop
 
 read = functools.cache(read_records)  # no test changes what it gets

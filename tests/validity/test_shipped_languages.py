@@ -18,11 +18,11 @@ from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.fitting import TIMES
 from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.commands.calibrate import fit_records
-from lsp_calib.evaluation.datasets.pinned import SETS
-from lsp_calib.evaluation.header import FeatureList
-from lsp_calib.evaluation.places import STRATA
-from lsp_calib.evaluation.records import read_records
+from lsp_calib.corpus.header import FeatureList
+from lsp_calib.corpus.places import STRATA
+from lsp_calib.corpus.records import read_records
 from lsp_calib.languages import name_of
+from lsp_calib.studies.pinned import SETS
 
 read = functools.cache(read_records)  # no test changes what it gets
 FOLDER = home.shipped_models()

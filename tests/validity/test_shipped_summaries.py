@@ -21,10 +21,10 @@ from lsp_calib.calibration.calibrators.calibrator import (
 from lsp_calib.calibration.calibrators.purpose import MOST_AGREE
 from lsp_calib.commands.calibrate import fit_records
 from lsp_calib.confidence.features import FIT_FEATURES
-from lsp_calib.evaluation.header import Header
-from lsp_calib.evaluation.records import Record, read_records
-from lsp_calib.evaluation.summary_task import SUMMARY
-from lsp_calib.evaluation.thresholds import shipped_thresholds
+from lsp_calib.corpus.functions import SUMMARY
+from lsp_calib.corpus.header import Header
+from lsp_calib.corpus.records import Record, read_records
+from lsp_calib.corpus.thresholds import shipped_thresholds
 from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.summarization.prompt import VERSION
 from lsp_calib.values import Stop

@@ -1,0 +1,299 @@
+"""The task of summaries: functions with their documentation hidden, and the sentence that a person wrote."""
+
+from __future__ import annotations
+
+import random
+import re
+import textwrap
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
+from pathlib import Path
+
+import attrs
+
+from lsp_calib.calibration.calibrators.purpose import SUMMARY_CRITERIA
+from lsp_calib.characters import split_lines
+from lsp_calib.corpus.lines import distinct, read_lines_of, source_files
+from lsp_calib.corpus.runner import Plain
+from lsp_calib.corpus.tasks import FEWEST, Task, data_origin, language_below, project_names, some_of
+from lsp_calib.errors import DataError, SettingsError
+from lsp_calib.exclusion import Exclusion
+from lsp_calib.languages import name_of
+from lsp_calib.studies.data import Row, read_items, text
+from lsp_calib.summarization.examples import Example, Ranking, chosen, has_length, is_short, terms_of
+from lsp_calib.summarization.features import plain_words
+from lsp_calib.summarization.prompt import SHOTS
+from lsp_calib.summarization.service import first_sentence
+from lsp_calib.syntax import Function, documentation_sentence, functions
+from lsp_calib.syntax.languages import LANGUAGES
+
+
+class ExamplePool:
+    """Examples in memory, ranked.
+
+    The groups, such as repositories, are those of `groups`, one for each example.
+    """
+
+    def __init__(self, examples: Sequence[Example], groups: Sequence[str] | None = None) -> None:
+        self._examples = examples
+        self._groups = groups
+        self._ranking = Ranking[int]()
+        for at, example in enumerate(examples):
+            self._ranking.put(at, (terms_of(example.code),))
+
+    def best(self, code: str, count: int, without: str | None = None) -> list[Example]:
+        """The examples that resemble a function most, the best first, near-duplicates left out.
+
+        without: a group of which none is taken.
+        """
+        return [example for example, _ in self.scored(code, count, without)]
+
+    def scored(
+        self,
+        code: str,
+        count: int,
+        without: str | None = None,
+        admits: Callable[[int], bool] = lambda _at: True,
+    ) -> list[tuple[Example, float]]:
+        """As `best`, each with its score over the one that the function itself would have.
+
+        admits: whether the example at an index may be taken.
+        """
+        query = terms_of(code)
+        ideal = self._ranking.ideal(query)
+        groups = self._groups
+        ranked = self._ranking.best(query, max(20 * count, 200))
+        admitted = chosen(
+            ranked,
+            query,
+            count,
+            lambda one: (
+                admits(one.group) and (groups is None or without is None or groups[one.group] != without)
+            ),
+        )
+        return [(self._examples[one.group], one.score / ideal if ideal else 0.0) for one in admitted]
+
+
+def documented_functions(language: str, folder: Path | None = None) -> Iterator[Plain]:
+    """The functions of one language, "python" or "java", with what programmers wrote of them: payloads of
+    `summary_task` without examples. A Python function's code includes its docstring.
+
+    Source: CodeXGLUE, from Husain et al. 2019.
+    Raises DataError if the data are missing or have another checksum, SettingsError for another language.
+    """
+    seen: Counter[str] = Counter()
+
+    def make(row: Row) -> Plain:
+        name = f"{text(row, 'repo')}/{text(row, 'path')}:{text(row, 'func_name')}"
+        seen[name] += 1
+        return {
+            # Methods in Java may share a name (overloading).
+            "item": name if seen[name] == 1 else f"{name}#{seen[name]}",
+            "group": text(row, "repo"),
+            "path": text(row, "path"),
+            "language": language,
+            "code": text(row, "code").replace("\r\n", "\n"),
+            "reference": reference_of(text(row, "docstring")),
+        }
+
+    return read_items(f"code-to-text-{language}", make, folder)
+
+
+SUMMARY = "summary"
+STRATUM = "function"
+
+# CodeXGLUE leaves out documentation of fewer than three tokens: it says nothing.
+_FEWEST_WORDS = 3
+
+# Where the first paragraph ends: a blank line or HTML's like, block tags, fields, sections, examples.
+_END = re.compile(
+    r"\n\s*\n|<(?:p|br|ul|ol|pre|h\d)\s*/?>|\n\s*@\w+|\n\s*:\w+[^:\n]*:|\n\s*-{3,}|\n\s*>>>"
+    r"|\n\s*(?:args|arguments|parameters|params|returns?|raises|yields|examples?|notes?)\s*:?\s*\n",
+    re.IGNORECASE,
+)
+_INLINE_TAG = re.compile(r"\{@\w+\s+([^{}]*)\}")
+_HTML = re.compile(r"</?[a-zA-Z][^<>]*>")
+_ROLE = re.compile(r":\w+:`([^`]*)`")
+
+
+@attrs.frozen
+class SummaryItem:
+    """A function whose documentation is hidden. group: its repository. path: below the repository.
+
+    reference: the first sentence of its documentation. examples: functions of other repositories, the best
+    first. scores: of BM25 for each, over the one that the function itself would have; empty if unknown.
+    """
+
+    id: str
+    group: str
+    path: str
+    language: str
+    function: Function
+    reference: str
+    examples: tuple[Example, ...] = ()
+    scores: tuple[float, ...] = ()
+
+
+def reference_of(documentation: str) -> str:
+    """The first sentence of the first paragraph, without markup; empty if there is none.
+
+    It is the summary line of the conventions (PEP 257, Javadoc), and what the rated pairs were made of.
+
+    >>> reference_of("Returns the {@link Foo}. It is new.\\n\\n@return a foo")
+    'Returns the Foo.'
+    """
+    text = documentation.strip()
+    end = _END.search(text)
+    text = text[: end.start()] if end else text
+    if text.startswith(("@", ":param", ":return", ">>>")):
+        return ""
+    text = _HTML.sub(" ", _ROLE.sub(r"\1", _INLINE_TAG.sub(r"\1", text)))
+    return first_sentence(text, whole=True)
+
+
+def summary_task(folder: Path | None, language: str, samples: int | None, seed: int) -> Task:
+    """Functions of code-to-text in one language; each repository is a group.
+
+    folder: the evaluation data; None: LSP_CALIB_DATA. samples: number of functions, drawn at random; None:
+    all. Functions whose documentation has no first sentence of three words, and those that cannot be parsed
+    alone, are left out before anything is drawn. The examples of each are those of all functions of other
+    repositories that resemble it most, near-duplicates left out. Raises DataError if the data are missing.
+    """
+    found = [(one["item"], one) for one in documented_functions(language, folder) if is_usable(one)]
+    pool = ExamplePool(
+        [_example(payload) for _, payload in found], [payload["group"] for _, payload in found]
+    )
+
+    def shown(payload: Plain) -> Plain:
+        return shown_examples(pool.scored(_example(payload).code, SHOTS, without=payload["group"]))
+
+    found = some_of(found, samples, seed)
+    return Task(
+        SUMMARY,
+        tuple((id_, {**payload, **shown(payload)}) for id_, payload in found),
+        language=language,
+        criteria=SUMMARY_CRITERIA,
+        sources=(data_origin(f"code-to-text-{language}", len(found)),),
+    )
+
+
+def shown_examples(best: Sequence[tuple[Example, float]]) -> Plain:
+    """Examples with their scores, as payloads hold them."""
+    return {"examples": [attrs.asdict(one) for one, _ in best], "scores": [score for _, score in best]}
+
+
+def _example(payload: Plain) -> Example:
+    function = function_of(payload["code"], payload["language"])
+    assert function is not None, "such functions are left out"
+    return Example(payload["path"], function.name, function.code, payload["reference"])
+
+
+def is_usable(payload: Plain) -> bool:
+    """Whether there is a sentence to compare with, and a function to show."""
+    enough = len(plain_words(payload["reference"]).split()) >= _FEWEST_WORDS
+    return enough and function_of(payload["code"], payload["language"]) is not None
+
+
+def summary_item_of(payload: Plain) -> SummaryItem:
+    """The item of a payload of `summary_task`."""
+    function = function_of(payload["code"], payload["language"])
+    assert function is not None, "items without a function are left out"
+    return SummaryItem(
+        id=payload["item"],
+        group=payload["group"],
+        path=payload["path"],
+        language=payload["language"],
+        function=function,
+        reference=payload["reference"],
+        examples=tuple(Example(**example) for example in payload.get("examples", ())),
+        scores=tuple(payload.get("scores", ())),
+    )
+
+
+def function_of(code: str, language: str) -> Function | None:
+    """The outermost function of a piece of source, as the editor finds it, with its documentation apart."""
+    return next(iter(functions(split_lines(code), language)), None)
+
+
+def documented_task(
+    paths: Sequence[Path],
+    samples: int,
+    seed: int,
+    language: str | None = None,
+    exclude: Sequence[str] = (),
+) -> Task:
+    """About `samples` documented functions of the source below `paths`, equally many from each project.
+
+    language: of the source; None: Python if there is any, else the only one there is. exclude: patterns of
+    files that no model may see. The examples of a
+    function are those of its own project that the editor would show; near-duplicates are left out. Of
+    functions with the same code only one is drawn.
+    Raises DataError if there are fewer than 20 such functions, or several languages; SettingsError for a
+    language without a grammar.
+    """
+    named = language or language_below(paths)
+    if named not in LANGUAGES:
+        raise SettingsError(f"The source of {named!r} cannot be read. Known: {', '.join(LANGUAGES)}.")
+    projects = project_names(paths)
+    each = -(-samples // len(projects))
+    exclusion = Exclusion(tuple(exclude))
+    items: list[tuple[str, Plain]] = []
+    for root, group in projects:
+        known = {payload["code"] for _, payload in items}
+        items += _of_project(root, group, each, seed, named, exclusion, known)
+    if len(items) < FEWEST:
+        raise DataError(
+            f"Only {len(items)} different functions of {name_of(named)} have a sentence of documentation; at "
+            f"least {FEWEST} are needed. Name more source."
+        )
+    return Task(SUMMARY, tuple(items), language=named, criteria=SUMMARY_CRITERIA)
+
+
+def _of_project(
+    root: Path,
+    group: str,
+    count: int,
+    seed: int,
+    language: str,
+    exclusion: Exclusion,
+    known: Collection[str],
+) -> Iterator[tuple[str, Plain]]:
+    """Functions of a project, drawn at random, with their examples. known: code that is not drawn."""
+    found = list(_payloads(root, group, language, exclusion))
+    # As in the editor: neither code or sentences of another length, nor what holds the function or is in it,
+    # whose code may hold the very sentence that is asked for.
+    fit = [(function, p) for function, p in found if has_length(function.code) and is_short(p["reference"])]
+    pool = ExamplePool([Example(p["path"], p["name"], p["code"], p["reference"]) for _, p in fit])
+    rng = random.Random(f"{seed}:{group}".encode("utf-8", "surrogatepass"))
+    places = distinct(range(len(found)), lambda at: str(found[at][1]["code"]), known)
+    drawn = rng.sample(places, min(count, len(places)))
+    for at in sorted(drawn):
+        function, payload = found[at]
+        apart = {
+            other
+            for other, (one, p) in enumerate(fit)
+            if p["path"] != payload["path"] or one.end <= function.start or function.end <= one.start
+        }
+        best = pool.scored(payload["code"], SHOTS, admits=apart.__contains__)
+        yield payload["item"], {**payload, **shown_examples(best)}
+
+
+def _payloads(
+    root: Path, group: str, language: str, exclusion: Exclusion
+) -> Iterator[tuple[Function, Plain]]:
+    for path in source_files(root, language):
+        name = path.relative_to(root).as_posix() if path != root else path.name
+        lines = () if exclusion.reason(str(path)) else read_lines_of(path, language)
+        for function in functions(lines, language):
+            payload = {
+                "item": f"{group}/{name}:{function.start + 1}:1",
+                "group": group,
+                "path": name,
+                "name": function.name,
+                "language": language,
+                # A method alone is no valid source before it is dedented.
+                "code": textwrap.dedent(function.code),
+                "reference": documentation_sentence(function, language) or "",
+            }
+            if is_usable(payload):
+                yield function, payload

@@ -1,0 +1,302 @@
+"""Verdicts and text features of records, computed again from the pinned sources: no model decodes anything.
+
+A record names its place and holds the ids of its tokens. With the source below a folder (of infilled lines:
+the evaluation data) and the model's vocabulary, these give the cursor and the model's answer; the hash of its
+prompt shows that they are the same as when the record was made. Of the answer the text is taken that is
+offered today.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import attrs
+
+from lsp_calib.characters import split_lines
+from lsp_calib.completion.context import Cursor
+from lsp_calib.completion.features import text_features
+from lsp_calib.completion.prompt import ALONE, Layout, build_prompt
+from lsp_calib.corpus.engine_host import prompt_hash
+from lsp_calib.corpus.header import FeatureList, Header
+from lsp_calib.corpus.item_worker import is_correct
+from lsp_calib.corpus.lines import NEW_LINE, WRITING_ON, LineItem, surroundings_of, without_below
+from lsp_calib.corpus.records import Alternative, Record, read_records, write_records
+from lsp_calib.corpus.runner import Plain
+from lsp_calib.errors import DataError, ModelError, install_command
+from lsp_calib.files import read_file
+from lsp_calib.inference.generation.run import GenerationBuilder
+from lsp_calib.inference.models import sidecar
+from lsp_calib.inference.models.cards import ModelCard, locate
+from lsp_calib.studies.problems import infilling
+from lsp_calib.values import Generation, Observation, Prompt, Stop, Timing, Token
+
+TextFeatures = Callable[[Cursor, str], Mapping[str, float]]
+
+
+@attrs.frozen
+class Rebuilt:
+    """A record with what it does not hold: the item, with its source, the prompt, the text that was offered,
+    and the answer that it is the beginning of. payload: the tests of an infilled line, for `is_correct`."""
+
+    record: Record
+    item: LineItem
+    prompt: Prompt
+    text: str
+    answer: Generation
+    payload: Plain = attrs.field(factory=dict)
+
+
+def recompute_features(path: Path, sources: Path, model: str | None = None) -> int:
+    """Compute verdicts and text features of a file of line records again and write them into it; returns how
+    many have features. What was judged by tests is judged by them again, in the sandbox.
+
+    sources: the folder with the projects (`data pull projects`); of infilled lines that with the evaluation
+        data. model: a card's name or the absolute path of
+        a model file; None: the model that the records name. Only its vocabulary is read.
+    Raises DataError as `rebuild` does, NoModelError if the model is not installed, ModelError if llama.cpp is
+    not.
+    """
+    header, records = read_records(path)
+    card, file = locate(model or header.model.name)
+    if header.model.sha256:
+        sidecar.verify(file, header.model.sha256)
+    header, records = with_features(header, records, sources, card, _pieces(file))
+    write_records(path, header, records)
+    return sum(bool(record.features) for record in records)
+
+
+def with_features(
+    header: Header,
+    records: Sequence[Record],
+    sources: Path,
+    card: ModelCard,
+    pieces: Sequence[bytes],
+    compute: TextFeatures = text_features,
+) -> tuple[Header, list[Record]]:
+    """The header and records with today's verdicts and text features; answers that are not offered have none.
+
+    card: of the model that answered. pieces: the bytes of its tokens by id. compute: gives the features of a
+    text inserted at a cursor.
+    Raises DataError as `rebuild` does, and for records that were judged by tests.
+    """
+    if header.task == "line" and any(set(record.correct) - {"exact"} for record in records):
+        raise DataError(
+            "Some answers were judged by their projects' tests, which are not run again here: their verdicts "
+            "would be lost. Name records that are judged by exact match alone."
+        )
+    listed = FeatureList.present()
+    found: list[Record] = []
+    for rebuilt in rebuild(header, records, sources, card, pieces, with_verdicts=False):
+        item, text = rebuilt.item, rebuilt.text
+        values: tuple[float | None, ...] = ()
+        above: tuple[float | None, ...] = ()
+        others: list[Alternative] = []
+        if text:
+            values = listed.ordered(compute(item.cursor, text))
+            above = listed.ordered(compute(without_below(item.cursor), text))
+        for one in rebuilt.record.alternatives:
+            other = _text_of_other(one, rebuilt, pieces)
+            if text and other:
+                right = {name: is_correct(name, item, rebuilt.payload, other) for name in one.correct}
+                features = listed.ordered(compute(item.cursor, other))
+                others.append(attrs.evolve(one, correct=right, features=features))
+        found.append(
+            attrs.evolve(
+                rebuilt.record,
+                correct={
+                    name: is_correct(name, item, rebuilt.payload, text) for name in rebuilt.record.correct
+                },
+                shown=bool(text),
+                features=values,
+                features_above=above,
+                alternatives=tuple(others),
+                characters=len(text) if rebuilt.record.characters is not None else None,
+            )
+        )
+    return attrs.evolve(header, features=listed), found
+
+
+def rebuild(
+    header: Header,
+    records: Sequence[Record],
+    sources: Path,
+    card: ModelCard,
+    pieces: Sequence[bytes],
+    *,
+    with_surroundings: bool = True,
+    with_verdicts: bool = True,
+) -> Iterator[Rebuilt]:
+    """Each record with its item and its text, in order.
+
+    with_surroundings: without, the prompts lack the pieces of other files, which take most of the time; then
+    they are not checked. with_verdicts: whether the verdicts are those of today.
+    Raises DataError, naming the item, where the source is missing or has no such place, where the prompt is
+    not the one that the record was made with, or where no reading of the tokens gives the record's verdict.
+    """
+    if header.task not in ("line", "infill"):
+        raise DataError(
+            f"The records are of the task {header.task!r}: only those of lines are of places in sources."
+        )
+    missing = {one.id: one for one in infilling(sources)} if header.task == "infill" else {}
+    layout = Layout.named(header.prompt_version, card)
+    if layout is None:
+        raise DataError(
+            f"The records were made with the prompt {header.prompt_version}, which this version no longer "
+            f"makes (it makes {Layout.of(card).version}): make them again."
+        )
+    for record in records:
+        payload: Plain = {}
+        if header.task == "line":
+            item = item_of(record, sources, header.language)
+        elif (one := missing.get(record.item)) is not None:
+            item, payload = one.line_item(), {"infilling": attrs.asdict(one)}
+        else:
+            raise DataError(f"The evaluation data in {sources} have no item {record.item}.")
+        around = surroundings_of(item, layout) if with_surroundings else ALONE
+        prompt = build_prompt(item.cursor, layout, around)
+        if with_surroundings and record.prompt and record.prompt != prompt_hash(prompt):
+            raise DataError(
+                f"The item {record.item} had another prompt when its record was made: the source below "
+                f"{sources} has another version, or the model's card has changed."
+            )
+        answer = answer_of(record, item, pieces, prompt, with_verdict=with_verdicts)
+        yield Rebuilt(record, item, prompt, *answer, payload)
+
+
+def item_of(record: Record, sources: Path, language: str = "python") -> LineItem:
+    """The place that a record names, in the source below `sources`, as `evaluation.lines` draws it.
+
+    language: of the source. Raises DataError if there is no such file or place.
+    """
+    if record.source:
+        raise DataError(
+            f"The item {record.item} is a line of a commit: files below {sources} do not hold it as it was. "
+            "Leave --sources out."
+        )
+    name, line, column = record.item.rsplit(":", 2)
+    path = sources / name
+    if not path.resolve().is_relative_to(sources.resolve()):
+        raise DataError(f"The item {record.item} is not below {sources}.")
+    lines = _read_lines(path)
+    at, before = int(line) - 1, int(column) - 1
+    if not (0 <= at < len(lines) and 0 <= before <= len(lines[at])):
+        raise DataError(f"The item {record.item} does not exist: {path} has another version.")
+    shown = [*lines[:at], lines[at][:before], *lines[at + 1 :]]
+    cursor = Cursor.at(shown, at, before, language)
+    root = sources / name.partition("/")[0]
+    item = LineItem(
+        record.item,
+        record.group,
+        record.stratum,
+        cursor,
+        lines[at][before:],
+        root=str(root),
+        name=path.relative_to(root).as_posix(),
+    )
+    if record.condition == NEW_LINE:
+        return item.new_line()
+    return item.writing_on() if record.condition == WRITING_ON else item
+
+
+def answer_of(
+    record: Record, item: LineItem, pieces: Sequence[bytes], prompt: Prompt, *, with_verdict: bool = True
+) -> tuple[str, Generation]:
+    """The text of a record's tokens as it was offered at the item's cursor, empty if it was not; and the
+    whole answer.
+
+    prompt: that the record was made with. pieces: the bytes of the model's tokens by id.
+    Tokens that only reproduced typed characters are not in a record, and the first one that is may begin with
+    the last of these characters. A record without `added` does not say with how many: the most that fit are
+    assumed, of the readings that give the record's verdict. with_verdict: without, the most of all.
+    Raises DataError if none does.
+    """
+    for remaining in _readings(record, prompt.forced.encode(), pieces):
+        answer = _answer(record, remaining, pieces)
+        if record.added is not None and record.added != sum(len(token.text) for token in answer.tokens[:1]):
+            continue
+        text = item.offered_as_code(answer.text)
+        right = bool(text) and item.is_correct(text)
+        text = text if record.stop != Stop.LENGTH else ""
+        as_recorded = bool(text) == record.shown and right == record.correct.get("exact", right)
+        if as_recorded or not with_verdict:
+            return text, answer
+    raise DataError(
+        f"The tokens of the item {record.item} do not give the answer that was judged: the model's "
+        "vocabulary or the source has changed."
+    )
+
+
+def _answer(record: Record, remaining: bytes, pieces: Sequence[bytes]) -> Generation:
+    """The answer with a record's tokens, the first of which begins with these typed bytes."""
+    builder = GenerationBuilder("", one_line=True)
+    builder.remaining = remaining
+    last = len(record.tokens) - 1 if record.stop == Stop.END_OF_TEXT else None
+    numbers = list(itertools.zip_longest(record.logprobs, record.typed_logprobs, record.entropies))
+    for at, token in enumerate(record.tokens):
+        logprob, typed, entropy = numbers[at] if at < len(numbers) else (None, None, None)
+        seen = None if entropy is None else Observation(entropy)
+        chosen = Token(token, logprob or 0.0, typed or 0.0, "", seen=seen)
+        if at == last:
+            builder.end(chosen)
+        else:
+            builder.add(chosen, pieces[token])
+    return builder.finish(Timing())
+
+
+def _text_of_other(other: Alternative, rebuilt: Rebuilt, pieces: Sequence[bytes]) -> str:
+    """The text of an alternative, read as that of an answer with its tokens."""
+    first, tokens = rebuilt.record, other.tokens
+    added = first.added if other.at else other.added
+    if not other.at and added == 0:
+        # Unlike an answer, an alternative holds a first token that only reproduces what is typed.
+        tokens, added = tokens[1:], None
+    answer = attrs.evolve(
+        first,
+        correct=other.correct,
+        shown=other.stop != Stop.LENGTH,
+        stop=other.stop,
+        tokens=(*first.tokens[: other.at], *tokens),
+        logprobs=(),
+        entropies=(),
+        # Whether they are likelier for what is typed is known of the tokens that both share.
+        typed_logprobs=first.typed_logprobs[: other.at],
+        added=added,
+    )
+    return answer_of(answer, rebuilt.item, pieces, rebuilt.prompt, with_verdict=False)[0]
+
+
+def _readings(record: Record, forced: bytes, pieces: Sequence[bytes]) -> Iterator[bytes]:
+    """The typed bytes that the first token may begin with, most first."""
+    if not record.tokens:
+        yield b""
+        return
+    first = pieces[record.tokens[0]]
+    for size in range(min(len(forced), len(first) - 1), 0, -1):
+        if first.startswith(forced[-size:]):
+            yield forced[-size:]
+    # Only a token that begins with typed characters is more likely once they are known.
+    if not record.typed_logprobs or record.typed_logprobs[0] == 0.0:
+        yield b""
+
+
+def _read_lines(path: Path) -> tuple[str, ...]:
+    try:
+        return split_lines(read_file(path).decode("utf-8-sig"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(
+            f"{path} cannot be read: {error}. `lsp-calib data pull projects` gets the pinned "
+            "projects in Python; `lsp-calib data list` names the sets of other languages."
+        ) from error
+
+
+def _pieces(file: Path) -> list[bytes]:
+    try:
+        from lsp_calib.inference.local.native import read_pieces
+    except (ImportError, OSError, RuntimeError) as error:
+        raise ModelError(
+            f"llama-cpp-python cannot be used ({error}); it reads the model's vocabulary. "
+            f"Run `{install_command('local')}`."
+        ) from error
+    return read_pieces(file)

@@ -1,0 +1,474 @@
+"""The tasks: their items, and which of them are held out.
+
+Lines of source and of HumanEval; and those of the studies behind this project: functions to write, lines of
+them, one-line bugs to repair. There models see the text above alone (`Layout.plain`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import attrs
+
+from lsp_calib.calibration.calibrators.purpose import Origin
+from lsp_calib.characters import split_lines
+from lsp_calib.completion.context import Cursor
+from lsp_calib.corpus.lines import (
+    NEW_LINE,
+    NO_DOCSTRING,
+    PREFIX,
+    LineItem,
+    Skip,
+    distinct,
+    languages_below,
+    plain,
+    read_lines_of,
+    sample_lines,
+    source_files,
+)
+from lsp_calib.corpus.places import BEHIND_OPENER
+from lsp_calib.corpus.runner import Plain, in_asking_order
+from lsp_calib.errors import DataError, SettingsError
+from lsp_calib.exclusion import Exclusion
+from lsp_calib.languages import name_of
+from lsp_calib.studies import problems
+from lsp_calib.studies.data import Row, data_set, read_rows, text
+from lsp_calib.studies.sandbox.runner import all_tests_pass
+from lsp_calib.syntax import functions, prose_lines
+from lsp_calib.syntax.languages import LANGUAGES
+
+FEWEST_GROUPS = 3
+"""Fewer groups cannot be split into parts to fit on, to choose by, and to judge by."""
+
+
+_OF_A_FILE = re.compile(r".+:(?:[0-9a-f]+\.)?\d+:\d+", re.DOTALL)
+
+
+def grouped(items: Sequence[tuple[str, str]]) -> list[str]:
+    """The group of each item: its project if there are at least three, else its file.
+
+    items: (id, project); the id of an item of a file is PROJECT/FILE:LINE:COLUMN. Two projects whose items
+    are of no files are not taken apart: the user has said what belongs together.
+
+    >>> grouped([("p/a.py:1:1", "p"), ("q/b.py:1:1", "q"), ("r/c.py:1:1", "r")])
+    ['p', 'q', 'r']
+    >>> grouped([("p/a.py:1:1", "p"), ("p/b.py:1:1", "p"), ("q/a.py:1:1", "q")])
+    ['p/a.py', 'p/b.py', 'q/a.py']
+    """
+    projects = [project for _, project in items]
+    if len(set(projects)) >= FEWEST_GROUPS:
+        return projects
+    if len(set(projects)) > 1 and not all(_OF_A_FILE.fullmatch(item) for item, _ in items):
+        return projects
+    return [item.rsplit(":", 2)[0] for item, _ in items]
+
+
+def check_groups(items: Sequence[tuple[str, str]], apart: Collection[str], what: str) -> None:
+    """Raises DataError for items of too few files, before the model is asked for hours.
+
+    items: as for `grouped`. apart: the projects that are held out. what: the items' name in the plural.
+    """
+    fitted = [(item, project) for item, project in items if project not in apart]
+    found = sorted(set(grouped(fitted)))
+    if len(found) < FEWEST_GROUPS:
+        raise DataError(
+            f"The {len(fitted)} {what} are of {len(found)} files ({', '.join(found)}). "
+            f"Cross-validation needs {FEWEST_GROUPS} files. Name more source, such as the "
+            "folder of the project."
+        )
+
+
+T = TypeVar("T")
+JSON_LINES = (".jsonl", ".jsonl.gz")
+
+FEWEST = 20
+
+
+@attrs.frozen
+class Task:
+    """A name, and the items as plain data that can be sent to workers: (id, payload) pairs.
+
+    language: the LSP language identifier of all items.
+    criteria: the criteria of correctness, names as for `item_worker.is_correct`.
+    sources: the data set of the items; empty if they come from the projects by which they are grouped.
+    study: whether models are asked as the studies ask, see `item_worker.Studying`, and not as an editor does.
+    """
+
+    name: str
+    items: tuple[tuple[str, Plain], ...]
+    language: str = "python"
+    criteria: tuple[str, ...] = ("exact",)
+    sources: tuple[Origin, ...] = ()
+    study: bool = False
+
+
+def line_task(
+    paths: Sequence[Path],
+    samples: int,
+    seed: int,
+    no_suffix: int = 0,
+    *,
+    language: str | None = None,
+    exclude: Sequence[str] = (),
+    behind_openers: int = 0,
+    new_lines: int = 0,
+    first: int | None = None,
+    skip: Skip | None = None,
+    once: bool = False,
+) -> Task:
+    """About `samples` places in the source below `paths`, each a project, or in files of JSON lines.
+
+    From each path come equally many.
+
+    no_suffix: about so many further places, from which everything below the line is left out.
+    language: of the source; None: as `language_below` finds it. exclude: patterns of files that no model may
+    see, neither as documents nor as context. behind_openers: about so many further places behind a bracket or
+    quote that opens, from half of which everything below is left out. new_lines: about so many further whole
+    lines of which the rest of the scope is left out, of half of them everything below. first: only so many of
+    all these, always the same ones; a larger number adds to them. skip: files of which no lines are drawn.
+    once: of lines with the same text (`LineItem.text`) only one is drawn.
+    Raises DataError for too few places, for duplicate ids, or for several languages; SettingsError for a
+    language whose source cannot be read.
+    """
+    sources = [path for path in paths if not path.name.endswith(JSON_LINES)]
+    named = language or language_below(sources)
+    if named not in LANGUAGES:
+        raise SettingsError(
+            f"The source of {named!r} cannot be read. Known languages: {', '.join(LANGUAGES)}."
+        )
+    roots = project_names(paths)
+    each = -(-samples // len(roots))
+    further = -(-no_suffix // len(roots))
+    special = {
+        kind: -(-count // len(roots))
+        for kind, count in ((BEHIND_OPENER, behind_openers), (NEW_LINE, new_lines))
+        if count
+    }
+    items: list[LineItem] = []
+    for root, name in roots:
+        texts = {item.text for item in items} if once else None
+        if root.name.endswith(JSON_LINES):
+            mine = list(read_own_lines(root))
+            if texts is not None:
+                mine = distinct(mine, lambda item: item.text, texts)
+            chosen = _drawn(f"{seed}:{root.name}", range(len(mine)), each)
+            left = [at for at in range(len(mine)) if at not in set(chosen)]
+            items += [mine[at] for at in chosen]
+            items += [mine[at].writing_on() for at in _drawn(f"{seed}:{root.name}:on", left, further)]
+        else:
+            mine = sample_lines(root, name, each + further, seed, named, exclude, skip=skip, known=texts)
+            items += mine[:each]
+            items += [item.writing_on() for item in mine[each:]]
+            known = {item.id for item in mine}
+            for kind, number in special.items():
+                found = sample_lines(*(root, name, number, seed, named, exclude), kind=kind, skip=skip)
+                found = [item for item in found if item.id not in known]
+                items += [item.writing_on() if at % 2 else item for at, item in enumerate(found)]
+                known.update(item.id for item in found)
+    if len(items) < FEWEST:
+        raise DataError(
+            f"Only {len(items)} {'different lines' if once else 'lines'} could be drawn; at least {FEWEST} "
+            "are needed. Name more source."
+        )
+    if first is not None:
+        wanted = set(in_asking_order(item.id for item in items)[:first])
+        items = [item for item in items if item.id in wanted]
+    ids = Counter(item.id for item in items)
+    twice = next((id_ for id_, count in ids.items() if count > 1), None)
+    if twice is not None:
+        raise DataError(f"Two lines have the id {twice!r}. Give each one of its own, also across files.")
+    languages = sorted({item.cursor.language for item in items})
+    if len(languages) > 1:
+        raise DataError(
+            f"There are lines in {', '.join(languages)}: a calibrator is for one language. "
+            "Ask for one at a time."
+        )
+    return Task("line", tuple((item.id, plain(item)) for item in items), languages[0])
+
+
+def infill_task(folder: Path | None, samples: int | None, seed: int, *, tests: bool = True) -> Task:
+    """Lines removed from the functions of HumanEval, to be filled in; each function is a group.
+
+    folder: the evaluation data; None: LSP_CALIB_DATA. samples: number of lines, drawn at random; None: all.
+    tests: also judge by the functions' tests (in the sandbox).
+    Raises DataError if the data are missing.
+    """
+    found = some_of(list(problems.infilling(folder)), samples, seed)
+    items = ((one.id, plain(one.line_item(), infilling=attrs.asdict(one))) for one in found)
+    return Task(
+        "infill",
+        tuple(items),
+        criteria=("exact", "tests") if tests else ("exact",),
+        sources=(data_origin("humaneval-infilling", len(found)),),
+    )
+
+
+def language_below(paths: Sequence[Path]) -> str:
+    """The language of the source below `paths`: Python if there is any, else the only one with a grammar.
+
+    Raises DataError if there are several.
+    """
+    found = set[str]().union(*map(languages_below, paths))
+    if not found or "python" in found:
+        return "python"
+    if len(found) > 1:
+        raise DataError(
+            f"There is source in {', '.join(map(name_of, sorted(found)))}: a calibrator is for one language. "
+            f"Choose it, such as --language {min(found)}."
+        )
+    return found.pop()
+
+
+def project_names(paths: Iterable[Path]) -> list[tuple[Path, str]]:
+    """The resolved paths, sorted, each once, with the names of their projects.
+
+    Raises DataError if one of them holds another: the same lines would be of two projects, and what is fitted
+    on one would be judged by the other.
+    """
+    roots = sorted({path.resolve() for path in paths})
+    for root in roots:
+        holding = next((other for other in roots if other in root.parents), None)
+        # Lines of the user's own are read from no source.
+        if holding is not None and not root.name.endswith(JSON_LINES):
+            raise DataError(
+                f"{root} lies in {holding}: each PATH is a project of its own, and the same lines would be "
+                "fitted on in one and judged in the other. Leave one of the two out."
+            )
+    names = Counter(root.name for root in roots)
+    # Two folders named src are two projects.
+    named = [(root, root.name if names[root.name] == 1 else root.as_posix().lstrip("/")) for root in roots]
+    return [(root, _writable(name)) for root, name in named]
+
+
+def _writable(name: str) -> str:
+    """A name of a file as files can hold it: one that is not UTF-8 is escaped."""
+    return name.encode("utf-8", "backslashreplace").decode()
+
+
+def some_of(found: Sequence[T], samples: int | None, seed: int) -> list[T]:
+    """So many of the items, drawn at random, in their order; None: all."""
+    if samples is None or samples >= len(found):
+        return list(found)
+    return [found[at] for at in sorted(random.Random(seed).sample(range(len(found)), samples))]
+
+
+def data_origin(name: str, count: int) -> Origin:
+    """Where `count` items of a known data set come from."""
+    return Origin(name, data_set(name).sha256[:12], count)
+
+
+def _drawn(seed: str, places: Sequence[int], count: int) -> list[int]:
+    """`count` of the places, or all of them, in order."""
+    return sorted(random.Random(seed).sample(places, min(count, len(places))))
+
+
+def held_out(groups: Sequence[str], count: int, seed: int = 0) -> frozenset[str]:
+    """Choose `count` of the projects in `groups` to exclude from fitting.
+
+    The choice depends only on their names and the seed: adding a project changes at most one of them.
+    Raises DataError if fewer than 3 would be left to fit on.
+    """
+
+    def draw(name: str) -> bytes:
+        return hashlib.sha256(f"{seed}:{name}".encode("utf-8", "surrogatepass")).digest()
+
+    names = sorted(set(groups), key=draw)
+    if count and len(names) - count < 3:
+        raise DataError(
+            f"{count} of {len(names)} projects cannot be held out: at least 3 must be left to fit on."
+        )
+    return frozenset(names[:count])
+
+
+SYNTHESIS, REPAIR = "synthesis", "repair"
+# In lines, as the study has it.
+_SHORTEST_BODY = 3
+Say = Callable[[str], None]
+
+
+def synthesis_task(
+    name: str, folder: Path | None, samples: int | None, seed: int, say: Say = lambda _: None
+) -> Task:
+    """Functions to be written from their signature and docstring, judged by tests; each is a group.
+
+    name: "humaneval" or "mbpp". folder: the evaluation data; None: LSP_CALIB_DATA. samples: number of
+    functions, drawn at random; None: all. say: told how many problems of MBPP are left out: the description
+    is put inside the function as its docstring, and the reference so changed has to pass its own tests.
+    Raises DataError if the data are missing, SandboxError if nothing isolates here.
+    """
+    if name == "humaneval":
+        found = list(problems.synthesis(folder))
+    else:
+        found = [
+            problems.FunctionItem(one.id, *parts, one.checks, one.entry_points)
+            for one in problems.problems(folder)
+            if (parts := one.as_function()) is not None
+        ]
+    published, usable = data_set(name).records, len(found)
+    found = some_of(found, samples, seed)
+    if name == "mbpp":
+        verdicts = all_tests_pass([(one, one.body) for one in found])
+        right = [one for one, passed in zip(found, verdicts, strict=True) if passed]
+        say(
+            f"MBPP: {published - usable} of {published} problems are left out, whose tests call "
+            f"no function or several; {len(found) - len(right)} of {len(found)} that were drawn, "
+            "whose reference does not pass its own tests."
+        )
+        found = right
+    return _task(SYNTHESIS, name, [(one.id, one.payload()) for one in found], "python", "tests")
+
+
+def repair_task(name: str, folder: Path | None, samples: int | None, seed: int) -> Task:
+    """One-line bugs of Java to be fixed, the buggy line shown in a comment; each project is a group.
+
+    name: "defects4j" or "manysstubs4j". samples: number of bugs, drawn at random; None: all. Right is what is
+    exactly the fix. Raises DataError if the data are missing.
+    """
+    bugs = list(problems.defects4j(folder) if name == "defects4j" else problems.manysstubs4j(folder))
+    items = [(one.id, plain(one.line_item(), buggy=one.buggy_line)) for one in some_of(bugs, samples, seed)]
+    return _task(REPAIR, name, items, "java", "exact")
+
+
+def prefix_task(
+    paths: Sequence[Path],
+    samples: int,
+    seed: int,
+    *,
+    docstrings: bool = True,
+    exclude: Sequence[str] = (),
+    skip: Skip | None = None,
+) -> Task:
+    """About `samples` lines of documented Python functions below `paths`, equally many from each project: one
+    line of each function, which is seen from its signature down to the line.
+
+    docstrings: False leaves out the functions' docstrings; the lines are the same ones. exclude: patterns of
+    files that no model may see. A function has a docstring and a body of more than three lines below it, and
+    is no copy of another; the line is neither blank nor a comment. skip: files of which no lines are drawn.
+    Raises DataError if there are fewer than 20.
+    """
+    named = project_names(paths)
+    each = -(-samples // len(named))
+    exclusion, seen = Exclusion(tuple(exclude)), set[str]()
+    items: list[tuple[str, Plain]] = []
+    for root, group in named:
+        found = list(_documented_lines(root, group, seed, exclusion, seen, skip, docstrings=docstrings))
+        items += [(one.id, plain(one)) for one in some_of(found, each, seed)]
+    if len(items) < FEWEST:
+        raise DataError(
+            f"Only {len(items)} documented functions with a body of more than three lines were found; at "
+            f"least {FEWEST} are needed. Name more source."
+        )
+    return Task("line", tuple(items), study=True)
+
+
+def _documented_lines(
+    root: Path,
+    group: str,
+    seed: int,
+    exclusion: Exclusion,
+    seen: set[str],
+    skip: Skip | None,
+    *,
+    docstrings: bool,
+) -> Iterator[LineItem]:
+    """A line of each function of a project. seen: the code of those that were there before."""
+    for path in source_files(root, skip=skip):
+        name = path.relative_to(root).as_posix() if path != root else path.name
+        lines = () if exclusion.reason(str(path)) else read_lines_of(path, "python")
+        prose = prose_lines(lines, "python") if lines else frozenset()
+        taken = set(prose)  # also the lines that were drawn in a function around this one, or in it
+        for function in functions(lines, "python"):
+            documented = function.documented
+            own = "\n".join(lines[function.body : function.end])
+            if documented is None or function.end - function.body <= _SHORTEST_BODY or own in seen:
+                continue
+            seen.add(own)
+            places = [
+                at
+                for at in range(function.body, function.end)
+                if at not in taken and lines[at].strip() and not lines[at].lstrip().startswith("#")
+            ]
+            if not places:
+                continue
+            rng = random.Random(f"{seed}:{group}/{name}:{function.start}".encode("utf-8", "surrogatepass"))
+            at = rng.choice(places)
+            taken.add(at)
+            above = range(function.start, at)
+            left_out = range(0) if docstrings else range(*documented)
+            shown = [lines[n] for n in above if n not in left_out]
+            yield LineItem(
+                id=f"{group}/{name}:{at + 1}:1",
+                group=group,
+                stratum="line-start",
+                cursor=Cursor.at([*shown, ""], len(shown), 0, "python"),
+                target=lines[at],
+                condition=PREFIX if docstrings else NO_DOCSTRING,
+            )
+
+
+def _task(task: str, name: str, items: Sequence[tuple[str, Plain]], language: str, criterion: str) -> Task:
+    if not items:
+        raise DataError(f"Nothing of {name} is left to ask for. Ask for more --samples.")
+    return Task(task, tuple(items), language, (criterion,), (data_origin(name, len(items)),), study=True)
+
+
+def read_own_lines(path: Path) -> Iterator[LineItem]:
+    """The user's own items in a file of JSON lines, one at a time. Each line is an object with these strings:
+
+        before     the document up to the cursor
+        target     the correct text after the cursor, up to the end of the line
+        after      the document from the end of that line, beginning with its newline (may be missing)
+        language   an LSP language identifier (may be missing: "plaintext")
+        id         unique, also across files (may be missing: the file's name and the line's number)
+        group      keeps items together in folds, such as a project (may be missing: the file's name)
+
+    Raises DataError for a line that is not an item.
+    """
+    seen: set[str] = set()
+    group = _writable(path.name)
+
+    def make(row: Row) -> LineItem:
+        item = _own_item(row, default_id=f"{group}/{len(seen) + 1}", default_group=group)
+        if item.id in seen:
+            raise ValueError(f"the id {item.id!r} was there before")
+        seen.add(item.id)
+        return item
+
+    return read_rows(path, make)
+
+
+def _own_item(row: Row, default_id: str, default_group: str) -> LineItem:
+    before, target = split_lines(text(row, "before")), text(row, "target")
+    if len(split_lines(target)) > 1:
+        raise ValueError("target is more than one line")
+    if not target.strip():
+        raise ValueError("target is empty")
+    after = text(row, "after") if "after" in row else ""
+    if after and after[0] not in "\r\n":
+        raise ValueError("after does not begin with the newline that ends the line")
+    lines = split_lines(text(row, "before") + after)
+    at = len(before) - 1
+    return LineItem(
+        id=text(row, "id") if "id" in row else default_id,
+        group=text(row, "group") if "group" in row else default_group,
+        stratum=_stratum(before[at], target),
+        cursor=Cursor.at(
+            lines, at, len(before[at]), text(row, "language") if "language" in row else "plaintext"
+        ),
+        target=target,
+    )
+
+
+def _stratum(before: str, target: str) -> str:
+    if not before:
+        return "line-start"
+    if not before.strip():
+        return "after-indentation"
+    within = (before[-1].isalnum() or before[-1] == "_") and (target[0].isalnum() or target[0] == "_")
+    return "mid-word" if within else "mid-line"

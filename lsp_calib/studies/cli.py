@@ -1,0 +1,374 @@
+"""The commands that measure models: `eval TASK`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from lsp_calib.cli.shared import (
+    EXISTING_FOLDER,
+    FILE,
+    FOLDER,
+    LINES_OBSERVED,
+    SOURCE,
+    Group,
+    asking_of,
+    default_output,
+    json_option,
+    language_option,
+    model_option,
+    no_suffix_option,
+    observe_option,
+    quiet_option,
+    resamples_option,
+    run_options,
+    run_or_replay,
+    said,
+    seed_option,
+    show,
+    tell,
+    threads_option,
+    warn,
+    window_option,
+)
+from lsp_calib.errors import SettingsError
+
+REFLECTED = ("ask", "verbalised")
+SUMMARIES_OBSERVED = (
+    *("margin", "text", "encoder", "follow-up", "samples", "agreement"),
+    *("ask", "verbalised", "scale", "likelihood"),
+)
+MEASURES = ("ask", "normalised", "verbalised", "scale")
+_data_dir = click.option(
+    "--data-dir", type=FOLDER, help="The folder with the data sets; default: LSP_CALIB_DATA."
+)
+
+
+@click.group(name="eval", cls=Group)
+def evaluate() -> None:
+    """Measure models: the tables that the documentation quotes."""
+
+
+@evaluate.command()
+@click.argument("paths", metavar="[PATH]...", nargs=-1, type=SOURCE)
+@language_option
+@click.option("--samples", type=click.IntRange(0), default=400, show_default=True, help="Lines to complete.")
+@no_suffix_option
+@click.option(
+    "--behind-openers",
+    type=click.IntRange(0),
+    default=0,
+    metavar="N",
+    help="Also complete N further lines behind an opening bracket or quote, half of them with nothing below.",
+)
+@click.option(
+    "--new-lines",
+    type=click.IntRange(0),
+    default=0,
+    metavar="N",
+    help="Also complete N further whole lines, of which the rest of the scope is left out as well, as where "
+    "it is not written yet; half of them with nothing below.",
+)
+@click.option(
+    "--first",
+    type=click.IntRange(20),
+    metavar="N",
+    help="Complete only N of all these lines, a fair sample; the same command with a larger N goes on.",
+)
+@click.option(
+    "--condition",
+    type=click.Choice(["editor", "prefix"]),
+    default="editor",
+    show_default=True,
+    help="The text that the model sees. prefix: one line of each documented Python function, from its "
+    "signature down to the line and no more, as Spiess et al. 2024 ask.",
+)
+@click.option("--no-docstrings", is_flag=True, help="With --condition prefix: the docstrings are left out.")
+@click.option(
+    "--tests",
+    is_flag=True,
+    help="Judge lines by their project's own tests as well: those that reach the line, run with pytest in a "
+    "sandbox. Lines that no test reaches are left out (`data pull projects-tested`: projects with tests).",
+)
+@click.option(
+    "--environment",
+    type=FOLDER,
+    help="With --tests: the virtual environment that has pytest and what the tests need. Default: that of "
+    "lsp-calib.",
+)
+@window_option
+@run_options((*LINES_OBSERVED, *REFLECTED))
+def line(
+    paths: tuple[Path, ...],
+    samples: int,
+    no_suffix: int,
+    behind_openers: int,
+    new_lines: int,
+    first: int | None,
+    language: str | None,
+    condition: str,
+    no_docstrings: bool,
+    tests: bool,
+    environment: Path | None,
+    **options: Any,
+) -> None:
+    """Line completion in source code (each PATH a project) or lines of your own (.jsonl, docs/data.md)."""
+    from lsp_calib.commands.engine import settings_in_force
+    from lsp_calib.corpus.tasks import Task, line_task
+    from lsp_calib.studies.sandbox.suite import is_test
+
+    if paths and options["records"]:
+        raise SettingsError("Give source to complete (PATH...) or --records to score, not both.")
+    if not paths and not options["records"]:
+        raise SettingsError(
+            "Nothing was given to measure: name source to complete (PATH...) or records to score (--records)."
+        )
+    exclude = settings_in_force().exclude
+    studied = condition == "prefix"
+    if no_docstrings and not studied:
+        raise SettingsError("--no-docstrings is for --condition prefix: add that, or leave it out.")
+    if studied:
+        others = ("no_suffix", "behind_openers", "new_lines", "first", "window", "language")
+        given = [f"--{name.replace('_', '-')}" for name in others if said(name) is not None]
+        if given:
+            raise SettingsError(f"With --condition prefix, {', '.join(given)} cannot be had: leave it out.")
+    if environment is not None and not tests:
+        raise SettingsError("--environment is for --tests: add that, or leave it out.")
+    strange = sorted(options["observe"].difference(REFLECTED if studied else LINES_OBSERVED))
+    if strange:
+        where = "--condition editor" if studied else "--condition prefix"
+        raise SettingsError(f"--observe {','.join(strange)} is for {where}: leave it out.")
+
+    def task(seed: int) -> Task:
+        if studied:
+            from lsp_calib.corpus.tasks import prefix_task
+
+            return prefix_task(paths, samples, seed, docstrings=not no_docstrings, exclude=exclude, skip=skip)
+        return line_task(
+            paths,
+            samples,
+            seed,
+            no_suffix,
+            language=language,
+            exclude=exclude,
+            behind_openers=behind_openers,
+            new_lines=new_lines,
+            first=first,
+            skip=skip,
+        )
+
+    def tested(seed: int) -> Task:
+        from lsp_calib.studies.evaluate import judged_by_tests
+
+        return judged_by_tests(task(seed), paths, environment, output, warn, quiet=quiet)
+
+    # Tests do not reach their own lines.
+    skip = is_test if tests else None
+    output, quiet = options["output"] or default_output("line"), options["quiet"] or options["as_json"]
+    run_or_replay("line", tested if tests else task, options)
+
+
+@evaluate.command()
+@_data_dir
+@click.option(
+    "--samples", type=click.IntRange(20), help="Number of lines, drawn at random; default: all 1,033."
+)
+@click.option(
+    "--tests/--no-tests", default=True, help="Run the functions' tests on the answers as well, in a sandbox."
+)
+@window_option
+@run_options(LINES_OBSERVED)
+def infill(data_dir: Path | None, samples: int | None, tests: bool, **options: Any) -> None:
+    """Fill in lines removed from HumanEval's functions: exactly, or so that the tests pass."""
+    from lsp_calib.corpus.tasks import infill_task
+
+    run_or_replay("infill", lambda seed: infill_task(data_dir, samples, seed, tests=tests), options)
+
+
+@evaluate.command()
+@click.option(
+    "--set",
+    "name",
+    type=click.Choice(["humaneval", "mbpp"]),
+    default="humaneval",
+    show_default=True,
+    help="The functions. mbpp: the description is put inside the function as its docstring.",
+)
+@_data_dir
+@click.option(
+    "--samples", type=click.IntRange(20), help="Number of functions, drawn at random; default: all."
+)
+@run_options(REFLECTED)
+def synthesis(name: str, data_dir: Path | None, samples: int | None, **options: Any) -> None:
+    """Write functions from their docstrings, judged by their tests in a sandbox, as Spiess et al. 2024 do."""
+    from lsp_calib.corpus.tasks import synthesis_task
+
+    run_or_replay("synthesis", lambda seed: synthesis_task(name, data_dir, samples, seed, warn), options)
+
+
+@evaluate.command()
+@click.option(
+    "--set",
+    "name",
+    type=click.Choice(["defects4j", "sstubs"]),
+    default="defects4j",
+    show_default=True,
+    help="The bugs: of Defects4J, or of ManySStuBs4J.",
+)
+@_data_dir
+@click.option("--samples", type=click.IntRange(20), help="Number of bugs, drawn at random; default: all.")
+@run_options(REFLECTED)
+def repair(name: str, data_dir: Path | None, samples: int | None, **options: Any) -> None:
+    """Fix one-line bugs in Java, the buggy line shown, judged by exact match, as Spiess et al. 2024 do."""
+    from lsp_calib.corpus.tasks import repair_task
+
+    known = {"sstubs": "manysstubs4j"}.get(name, name)
+    run_or_replay("repair", lambda seed: repair_task(known, data_dir, samples, seed), options)
+
+
+@evaluate.command()
+@_data_dir
+@click.option(
+    "--positions",
+    type=click.IntRange(1000),
+    default=100_000,
+    show_default=True,
+    help="Positions whose distributions are counted.",
+)
+@click.option(
+    "--output",
+    type=FOLDER,
+    default=default_output("token"),
+    help="Keep the counts and the numbers in this folder; a stopped run resumes from it.",
+)
+@quiet_option
+@json_option
+@model_option
+@threads_option
+def token(as_json: bool, quiet: bool, **options: Any) -> None:
+    """Calibration of whole distributions over tokens, on functions: ECE, classwise ECE and Full-ECE."""
+    from lsp_calib.studies.evaluate import count_tokens
+
+    asking = asking_of(options, quiet=quiet or as_json)
+    show(count_tokens(**options, asking=asking), as_json=as_json)
+
+
+@evaluate.command()
+@click.argument(
+    "records", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path)
+)
+@click.option("--output", type=FOLDER, help="Write the tables to this folder.")
+@click.option(
+    "--figure", is_flag=True, help="Draw the figures of one or two files as well, to the --output folder."
+)
+@seed_option
+@resamples_option
+@json_option
+def confidence(as_json: bool, **options: Any) -> None:
+    """Measure the gain of each step of evidence for lines: an ablation for each file of records."""
+    from lsp_calib.studies.evaluate import compare_evidence
+
+    show(compare_evidence(**options), as_json=as_json)
+
+
+@evaluate.command()
+@click.option(
+    "--study",
+    type=click.Choice(["spiess", "virk", "full-ece", "all"]),
+    default="all",
+    show_default=True,
+    help="spiess: completion, synthesis, repair. virk: summaries. full-ece: distributions over tokens.",
+)
+@click.option(
+    "--records",
+    type=EXISTING_FOLDER,
+    help="The folder with the records, such as models/records; folders in it count, too. Without it the "
+    "model is asked for those that are missing in records/ of --output.",
+)
+@click.option(
+    "--output", type=FOLDER, help="Write the page, the tables, the numbers and the figures to this folder."
+)
+@click.option(
+    "--model",
+    metavar="M",
+    help="Only records of this model, by its name (default: of all); or the model to ask.",
+)
+@_data_dir
+@threads_option
+@seed_option
+@quiet_option
+@json_option
+def paper(as_json: bool, quiet: bool, threads: int, data_dir: Path | None, **options: Any) -> None:
+    """Repeat the studies behind this project on records: their tables and figures beside ours, and which of
+    their claims hold."""
+    from lsp_calib.studies.paper import decode_missing, repeat_studies
+
+    if options["records"] is None and options["output"] is None:
+        raise SettingsError(
+            "Name the --records to repeat the studies on; or an --output folder, to ask a model for them."
+        )
+    if options["records"] is None:
+        folder: Path = options["output"] / "records"
+        named = {name: options[name] for name in ("model", "seed")}
+        asking = asking_of({**named, "threads": threads}, quiet=quiet or as_json)
+        decode_missing(options["study"], folder, asking, data_dir)
+        options |= {"records": folder, "model": None}
+    report = repeat_studies(**options, say=(lambda _: None) if quiet or as_json else tell)
+    show(report, as_json=as_json)
+
+
+@evaluate.command()
+@_data_dir
+@click.option("--output", type=FILE, help="Write the thresholds to this file.")
+@json_option
+def thresholds(data_dir: Path | None, output: Path | None, as_json: bool) -> None:
+    """From which similarity on people called two summaries similar: for the installed encoder."""
+    from lsp_calib.studies.evaluate import derive_thresholds
+
+    report = derive_thresholds(data_dir, output)
+    show(report, as_json=as_json)
+
+
+@evaluate.command()
+@_data_dir
+@click.option(
+    "--language",
+    type=click.Choice(["python", "java"]),
+    default="python",
+    show_default=True,
+    help="The language of the functions.",
+)
+@click.option(
+    "--samples",
+    type=click.IntRange(20),
+    metavar="N",
+    help="Functions to summarise, drawn at random; default: all.",
+)
+@click.option(
+    "--thresholds",
+    type=FILE,
+    help="Judge by the thresholds in this file (`eval thresholds --output FILE`); default: the shipped ones.",
+)
+@click.option(
+    "--augment",
+    is_flag=True,
+    help="Show the model facts about the code beside it: where it stands, names, data flow.",
+)
+@observe_option(SUMMARIES_OBSERVED)
+@click.option(
+    "--measure",
+    type=click.Choice(MEASURES),
+    help="Score what the model says of its own summaries, in the place of their probabilities. The records "
+    "must hold it: --observe follow-up,ask,verbalised,scale.",
+)
+@run_options()
+def summary(data_dir: Path | None, language: str, samples: int | None, **options: Any) -> None:
+    """Summaries of functions whose documentation is hidden: how often they are like a person's, and whether
+    the confidence knows."""
+    from lsp_calib.corpus.functions import SUMMARY, summary_task
+
+    if options["records"] is None and options["output"] is None:
+        options["output"] = default_output(f"{SUMMARY}-{language}")
+    run_or_replay(SUMMARY, lambda seed: summary_task(data_dir, language, samples, seed), options)

@@ -1,0 +1,382 @@
+"""`lsp-calib eval`: the answers to a task, or its records, scored; the tables.
+
+`eval TASK`: a model's answers. `token`: distributions over tokens. `confidence`: how much each step of
+evidence adds to the confidence of lines. `thresholds`: from which similarity on a summary counts as like a
+person's.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from lsp_calib.commands.engine import Say, settings_in_force
+from lsp_calib.commands.printing import item_progress
+from lsp_calib.commands.records import collect_records, make_folder
+from lsp_calib.completion.prompt import PLAIN_VERSION
+from lsp_calib.corpus.asking import AskingOptions
+from lsp_calib.corpus.functions import SUMMARY
+from lsp_calib.corpus.header import Header
+from lsp_calib.corpus.records import Record, check_header, read_records
+from lsp_calib.corpus.tasks import REPAIR, SYNTHESIS, Task, check_groups, project_names
+from lsp_calib.corpus.thresholds import (
+    Derivation,
+    Thresholds,
+    derive,
+    judged,
+    listed,
+    read_both_orders,
+    shared_encoder,
+)
+from lsp_calib.errors import DataError, SettingsError
+from lsp_calib.files import replace_file
+from lsp_calib.settings import Settings, engine_choice
+from lsp_calib.studies import ablation, report
+from lsp_calib.studies.ablation import Ablation, run_ablation
+from lsp_calib.studies.data import checked_file, data_set
+from lsp_calib.studies.reflective_scores import NEEDED, score_reflective
+from lsp_calib.studies.scores import RESAMPLES, Scores, counted, score
+from lsp_calib.studies.similarity_threshold import Setting
+from lsp_calib.terminal import Console
+
+RECORDS, TOKENS = "records.jsonl", "token.jsonl"
+RATINGS = "haque-ratings"
+
+# Kept in the file; that of `models/thresholds/` was made by this, in a checkout.
+_COMMAND = "lsp-calib eval thresholds --output {}"
+
+
+@attrs.frozen
+class EvaluationReport:
+    """Scores, and the folder that holds them (None: they are only shown). recorded: the records, too."""
+
+    scores: Scores
+    folder: Path | None
+    recorded: bool
+
+    def to_wire(self) -> dict[str, Any]:
+        return {"folder": None if self.folder is None else str(self.folder), **self.scores.to_json()}
+
+    def print(self) -> None:
+        console = Console()
+        report.print_scores(self.scores, console)
+        if self.folder is not None:
+            what = "Tables and records" if self.recorded else "Tables"
+            console.print(f"{what} are in {self.folder}.", soft_wrap=True)
+
+
+@attrs.frozen(kw_only=True)
+class ScoringOptions:
+    """How records are scored.
+
+    resamples: of the bootstrap. thresholds: of similarities, by which records that hold some are judged;
+    None: the shipped ones. measure: of `reflective_scores.FORMS`, to score what the model says of its answers
+    in the place of their probabilities; None: these.
+    """
+
+    resamples: int = RESAMPLES
+    thresholds: Path | None = None
+    measure: str | None = None
+
+
+def evaluate(
+    task: Task, output: Path, asking: AskingOptions, scoring: ScoringOptions | None = None
+) -> EvaluationReport:
+    """Ask the model for all items of a task and score its answers. All files go to the folder `output`.
+
+    The same call resumes a run that was stopped. Raises SettingsError if the folder cannot be made, or if
+    nothing that the measure needs is observed; DataError for items of too few files; and what `collect` and
+    `score` raise.
+    """
+    scoring = scoring or ScoringOptions()
+    # What cannot be scored fails before the model is asked.
+    groups = [(id_, str(payload["group"])) for id_, payload in task.items]
+    apart = asking.apart([group for _, group in groups])
+    check_groups(groups, apart, "functions" if task.name in (SUMMARY, SYNTHESIS) else "lines")
+    rules = None if scoring.thresholds is None else Thresholds.load(scoring.thresholds)
+    make_folder(output)
+    if scoring.measure is not None and not (output / RECORDS).exists():
+        _check_observed(scoring.measure, asking.observe)
+    header, records = collect_records(task, output / RECORDS, asking)
+    apart = frozenset(header.held_out).intersection(record.group for record in records)
+    scores = _scores(header, judged(header, records, rules), apart, scoring, asking.seed)
+    report.write(scores, output)
+    return EvaluationReport(scores, output, recorded=True)
+
+
+def replay(
+    task: str,
+    records: Path,
+    output: Path | None,
+    asking: AskingOptions,
+    scoring: ScoringOptions,
+    language: str | None = None,
+) -> EvaluationReport:
+    """Score existing records, without a model.
+
+    Raises DataError if the records are of another task or language, or the thresholds are for other
+    similarities.
+    """
+    header, found = read_records(records)
+    if header.task != task:
+        raise DataError(f"{records} holds records of the task {header.task!r}, not of {task!r}.")
+    check_header(records, header, None, language)
+    groups = [record.group for record in found]
+    apart = frozenset(header.held_out).intersection(groups)
+    if asking.held_out is not None:
+        apart = asking.apart(groups)
+    rules = None if scoring.thresholds is None else Thresholds.load(scoring.thresholds)
+    scores = _scores(header, judged(header, found, rules), apart, scoring, asking.seed)
+    if output is not None:
+        make_folder(output)
+        report.write(scores, output)
+    return EvaluationReport(scores, output, recorded=False)
+
+
+def judged_by_tests(
+    task: Task, paths: Sequence[Path], environment: Path | None, output: Path, say: Say, *, quiet: bool
+) -> Task:
+    """The lines of a task that their projects' tests reach; see `covering_tests.with_tests`, whose errors it
+    raises. environment: None: the one that lsp-calib runs in. output: the folder of the run."""
+    from lsp_calib.studies.covering_tests import with_tests
+
+    make_folder(output)
+    roots = {group: root for root, group in project_names(paths)}
+    with item_progress("Running tests on the reference", quiet=quiet) as show:
+        return with_tests(task, roots, environment or Path(sys.prefix), output / "tests", say, show)
+
+
+@attrs.frozen
+class TokenReport:
+    """The numbers of `token_study.study`, and the file that holds them."""
+
+    header: Header
+    numbers: Mapping[str, Any]
+    path: Path
+
+    def to_wire(self) -> dict[str, Any]:
+        return {"file": str(self.path), "model": attrs.asdict(self.header.model), **self.numbers}
+
+    def print(self) -> None:
+        from lsp_calib.studies.token_study import COLUMNS, rows_by_bins
+
+        console, numbers = Console(), self.numbers
+        rows = rows_by_bins(numbers)
+        for row in numbers["relativeDeviation"]:
+            shares = (f"{100 * row[name]:.1f} %" for name in ("ece", "classwise", "full"))
+            rows.append((f"{row['temperature']:.3f}", "deviation", *shares))
+        title = f"{self.header.model.name}: {numbers['positions']:,} positions"
+        report.print_tables([(title, COLUMNS, rows)], console)
+        shares = (f"{name}: {100 * share:.1f} %" for name, share in numbers["rarity"].items())
+        console.print(f"How often each of {numbers['tokens']:,} tokens occurs: {', '.join(shares)}.")
+        console.print(f"The numbers are in {self.path}.", soft_wrap=True)
+
+
+def count_tokens(positions: int, data_dir: Path | None, output: Path, asking: AskingOptions) -> TokenReport:
+    """Count the distributions over tokens of a model on functions, see `token_study.study`, whose errors it
+    raises. output: the folder. SettingsError if it cannot be made, or for a remote engine."""
+    from lsp_calib.studies import token_study
+
+    given = Settings(model=asking.model, threads=asking.threads)
+    choice = engine_choice(settings_in_force(given, asking.say))
+    if choice.remote is not None:
+        raise SettingsError(
+            "`eval token` needs a model on this machine: a server does not report whole distributions. "
+            "Leave `remote.url` out."
+        )
+    items = token_study.texts(data_dir)
+    make_folder(output)
+    with item_progress("Counting distributions", quiet=asking.quiet) as show:
+        header, numbers = token_study.study(
+            choice,
+            items,
+            output / TOKENS,
+            positions=positions,
+            created=datetime.date.today().isoformat(),
+            on_progress=show,
+        )
+    return TokenReport(header, numbers, output / TOKENS)
+
+
+def _scores(
+    header: Header, records: list[Record], apart: frozenset[str], options: ScoringOptions, seed: int
+) -> Scores:
+    resamples = options.resamples
+    if options.measure is not None:
+        return score_reflective(header, records, options.measure, apart, resamples=resamples, seed=seed)
+    try:
+        scores = score(header, records, apart, resamples=resamples, seed=seed)
+    except DataError as error:
+        # A share of right answers of 0 is a result of a study, and no reason to ask for more.
+        if header.task not in (SYNTHESIS, REPAIR) and header.prompt_version != PLAIN_VERSION:
+            raise
+        scores = counted(header, records, apart, str(error))
+    repeats = sum(record.repeats_bug is True for record in records)
+    note = f"{repeats} of {len(records)} answers are the buggy line again."
+    return attrs.evolve(scores, notes=(*scores.notes, note)) if header.task == REPAIR else scores
+
+
+def _check_observed(measure: str, observe: Collection[str]) -> None:
+    """Raises SettingsError if the records will hold nothing that a measure is made of."""
+    needed = NEEDED[measure]
+    if not needed.intersection(observe):
+        raise SettingsError(
+            f"--measure {measure} is made of what is observed with --observe {' or '.join(sorted(needed))}: "
+            "add it, or leave --measure out."
+        )
+
+
+@attrs.frozen
+class AblationReport:
+    """The ablations, one for each file of records, and the files that were written."""
+
+    ablations: tuple[Ablation, ...]
+    files: tuple[Path, ...] = ()
+
+    def to_wire(self) -> dict[str, Any]:
+        return {
+            "files": [str(file) for file in self.files],
+            "ablations": [ablation.to_json() for ablation in self.ablations],
+        }
+
+    def print(self) -> None:
+        console = Console()
+        ablation.print_ablations(self.ablations, console)
+        for file in self.files:
+            console.print(f"Written: {file}", soft_wrap=True)
+
+
+def compare_evidence(
+    records: Sequence[Path],
+    output: Path | None = None,
+    *,
+    figure: bool = False,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> AblationReport:
+    """The ablation of each file of line records.
+
+    output: the folder for confidence.md, .csv and .json, and with `figure` for the figures. resamples, seed:
+    as for `ablation.run_ablation`.
+    Raises DataError for records of another task, SettingsError for a figure without a folder or of more files
+    than it can show.
+    """
+    if figure and output is None:
+        raise SettingsError("Say where to write the figures: add --output FOLDER.")
+    if figure and len(records) > ablation.MOST:
+        raise SettingsError(
+            f"A figure shows the ablations of at most {ablation.MOST} files of records; {len(records)} were "
+            f"given. Name at most {ablation.MOST}, or leave --figure out: the tables are of any number."
+        )
+    ablations = []
+    for path in records:
+        header, found = read_records(path)
+        if header.task != "line":
+            raise DataError(f"{path} holds records of the task {header.task!r}, not of lines.")
+        ablations.append(run_ablation(header, found, resamples=resamples, seed=seed))
+    if output is None:
+        return AblationReport(tuple(ablations))
+    make_folder(output)
+    ablation.write(ablations, output)
+    files = [output / f"confidence.{kind}" for kind in ("md", "csv", "json")]
+    if figure:
+        files += ablation.draw(ablations, output)
+    return AblationReport(tuple(ablations), tuple(files))
+
+
+@attrs.frozen
+class ThresholdReport:
+    """What was derived, and the file that holds it (None: it is only shown)."""
+
+    derivation: Derivation
+    file: Path | None
+
+    def to_wire(self) -> dict[str, Any]:
+        return {
+            "file": None if self.file is None else str(self.file),
+            **self.derivation.to_json(_command(self.file)),
+        }
+
+    def print(self) -> None:
+        found = self.derivation
+        console = Console()
+        console.print(
+            f"{found.pairs} rated pairs; most people agree on {found.agreement.setting.positives}, the mean "
+            f"of three ratings on {found.positives}; encoder {found.listed.encoder} "
+            f"(SHA-256 {found.listed.sha256[:12]}).",
+            soft_wrap=True,
+        )
+        report.print_tables(tables(found), console, whole=2)
+        agreement = found.agreement
+        console.print(
+            f"P(most agree) = sigmoid({agreement.slope:.1f} {agreement.setting.metric} "
+            f"{agreement.intercept:+.2f}), AUC {agreement.auc:.3f} on pairs left out.",
+            soft_wrap=True,
+        )
+        if self.file is not None:
+            console.print(f"Written: {self.file}", soft_wrap=True)
+
+
+def derive_thresholds(data_dir: Path | None, output: Path | None) -> ThresholdReport:
+    """Derive the thresholds of the installed encoder from the ratings in the evaluation data.
+
+    data_dir: the folder with the data sets; None: LSP_CALIB_DATA. output: the file to write.
+    Raises DataError if the data are missing or other ones, or the file cannot be written; SettingsError and
+    NoModelError as `Encoder.open`.
+    """
+    ratings = read_both_orders(checked_file(RATINGS, data_dir))
+    encoder = shared_encoder()
+    found = derive(ratings, encoder, listed(encoder), (RATINGS, data_set(RATINGS).sha256))
+    if output is not None:
+        replace_file(output, json.dumps(found.to_json(_command(output)), indent=2) + "\n")
+    return ThresholdReport(found, output)
+
+
+def tables(found: Derivation) -> list[tuple[str, Sequence[str], list[list[str]]]]:
+    """The settings and the similarities, each as title, columns and rows."""
+    settings = []
+    for name, setting in found.settings.items():
+        if setting is None:
+            settings.append([name, "none meets the criterion", "", "", "", "", ""])
+            continue
+        other = found.others[name]
+        left_out = f"{other.precision:.2f}, {other.recall:.2f} ({other.selected})"
+        settings.append([name, setting.metric, *_cells(setting), f"{setting.selected}", left_out])
+    alone = [
+        [
+            metric,
+            f"{value:.3f} ({low:.3f} to {high:.3f})",
+            *(
+                "none"
+                if setting is None
+                else f"{setting.threshold:.2f} ({100 * setting.precision:.0f}, {100 * setting.recall:.0f})"
+                for setting in found.alone[metric].values()
+            ),
+        ]
+        for metric, (value, low, high) in found.auc.items()
+    ]
+    papers = next(iter(found.alone.values()))
+    columns = ("setting", "similarity", "from", "P", "R", "n", "left out: P, R (n)")
+    return [
+        ("Thresholds, chosen over all similarities: precision P, recall R, n selected", columns, settings),
+        (
+            "Each similarity alone: from (P %, R %)",
+            ("similarity", "AUC (95 %)", *papers),
+            alone,
+        ),
+    ]
+
+
+def _cells(setting: Setting) -> tuple[str, str, str]:
+    return f"{setting.threshold:.2f}", f"{setting.precision:.2f}", f"{setting.recall:.2f}"
+
+
+def _command(output: Path | None) -> str:
+    # No path of this machine goes into a file that may be shipped.
+    return _COMMAND.format("FILE" if output is None or output.is_absolute() else output.as_posix())

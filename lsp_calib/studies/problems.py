@@ -1,0 +1,325 @@
+"""Problems whose right answers are known.
+
+Python functions with tests: HumanEval (Chen et al. 2021), whole and with one line removed (Bavarian et al.
+2022), and MBPP, mostly basic Python problems (Austin et al. 2021). One-line bugs in Java: Defects4J (Just et
+al. 2014) and ManySStuBs4J (Karampatsis and Sutton 2020).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import attrs
+
+from lsp_calib.characters import split_lines
+from lsp_calib.completion.context import Cursor
+from lsp_calib.corpus.lines import LineItem, plain
+from lsp_calib.corpus.runner import Plain
+from lsp_calib.studies.data import Row, fields, number, read_items, text, texts
+from lsp_calib.studies.sandbox.runner import TestedProgram
+from lsp_calib.syntax import functions
+
+
+@attrs.frozen
+class FunctionItem:
+    """A function whose body is to be written.
+
+    before, behind: the source up to and including its docstring, and what follows it. body: the right one.
+    indentation: columns of its definition. tests, entry_points: as for `TestedProgram`.
+    """
+
+    id: str
+    before: str
+    body: str
+    behind: str
+    tests: str
+    entry_points: tuple[str, ...]
+    indentation: int = 0
+
+    def program(self, completion: str) -> TestedProgram:
+        source = f"{self.before}{completion.rstrip()}\n{self.behind}"
+        return TestedProgram(source, self.tests, self.entry_points)
+
+    def payload(self) -> Plain:
+        """The item as a question: the cursor at the start of the line below the docstring."""
+        lines = split_lines(self.before)
+        item = LineItem(
+            id=self.id,
+            group=self.id,
+            stratum="function",
+            cursor=Cursor.at(lines, len(lines) - 1, 0, "python"),
+            target=self.body,
+        )
+        return plain(item, function=attrs.asdict(self))
+
+
+def function_item_of(payload: Plain) -> FunctionItem:
+    """The item from which `FunctionItem.payload` made this one."""
+    values = dict(payload["function"])
+    return FunctionItem(**{**values, "entry_points": tuple(values["entry_points"])})
+
+
+@attrs.frozen
+class Infilling:
+    """A function in which one line is missing.
+
+    prompt, suffix: the source before and after the missing line; both hold whole lines.
+    canonical_solution: the line, with its indentation and newline.
+    """
+
+    id: str
+    entry_point: str
+    prompt: str
+    suffix: str
+    canonical_solution: str
+    test: str
+
+    @property
+    def group(self) -> str:
+        """The function: lines of one function belong together in cross-validation."""
+        return self.id.split("/", 1)[1].rpartition("/")[0]
+
+    def program(self, completion: str) -> TestedProgram:
+        """completion: the line; its newline may be missing."""
+        source = f"{self.prompt}{completion.removesuffix(chr(10))}\n{self.suffix}"
+        return TestedProgram(source, _checking(self.test, self.entry_point), (self.entry_point,))
+
+    def line_item(self) -> LineItem:
+        """The same question as an editor would ask it: the cursor at the start of an empty line."""
+        above, below = split_lines(self.prompt), split_lines(self.suffix)
+        # The prompt ends with a newline; the empty line follows it.
+        lines = (*above, *below)
+        return LineItem(
+            id=self.id,
+            group=self.group,
+            stratum="line-start",
+            cursor=Cursor.at(lines, len(above) - 1, 0, "python"),
+            target=self.canonical_solution.removesuffix("\n"),
+        )
+
+
+def synthesis(folder: Path | None = None) -> Iterator[FunctionItem]:
+    """The 164 functions. Raises DataError if the data are missing or have another checksum."""
+
+    def make(row: Row) -> FunctionItem:
+        names = "task_id", "prompt", "canonical_solution", "test", "entry_point"
+        id_, prompt, body, test, called = fields(row, *names)
+        return FunctionItem(id_, prompt, body, "", _checking(test, called), (called,))
+
+    return read_items("humaneval", make, folder)
+
+
+def _checking(test: str, called: str) -> str:
+    """test: code that defines `check`, which is called with the function."""
+    return f"{test}\ncheck({called})\n"
+
+
+def infilling(folder: Path | None = None) -> Iterator[Infilling]:
+    """The 1,033 lines. Raises DataError if the data are missing or have another checksum."""
+    names = "task_id", "entry_point", "prompt", "suffix", "canonical_solution", "test"
+    return read_items("humaneval-infilling", lambda row: Infilling(*fields(row, *names)), folder)
+
+
+@attrs.frozen
+class Problem:
+    """A function described in one sentence.
+
+    task: the sentence. reference: a whole program that solves it, by its authors.
+    entry_points: functions of the reference that the tests call. setup: code that the tests need first.
+    """
+
+    id: str
+    task: str
+    reference: str
+    entry_points: tuple[str, ...]
+    setup: str
+    tests: tuple[str, ...]
+
+    @property
+    def checks(self) -> str:
+        """The code that raises if a program is wrong."""
+        return "\n".join([self.setup, *self.tests, ""])
+
+    def as_function(self) -> tuple[str, str, str] | None:
+        """The reference as one function to write: the source up to and including a docstring that says the
+        task, the function's body, and the source behind it. None if its tests call no function, or several.
+
+        Source: Spiess et al. 2024, 3.2.1.
+        """
+        lines = self.reference.split("\n")
+        found = [one for one in functions(lines, "python") if one.name in self.entry_points]
+        if len(found) != 1 or found[0].signature_end >= found[0].end:
+            return None
+        (function,) = found
+        body = lines[function.body : function.end]
+        first = next(line for line in body if line.strip())
+        indentation = first[: len(first) - len(first.lstrip())]
+        task = self.task.replace("\\", r"\\").replace('"', "'")
+        before = [*lines[: function.signature_end], f'{indentation}"""{task}"""', ""]
+        return "\n".join(before), "\n".join([*body, ""]), "\n".join(lines[function.end :])
+
+    def program(self, completion: str) -> TestedProgram:
+        """completion: a whole program, as the reference is."""
+        return TestedProgram(completion, self.checks, self.entry_points)
+
+
+def problems(folder: Path | None = None) -> Iterator[Problem]:
+    """The 974 problems. Raises DataError if the data are missing or have another checksum."""
+    return read_items("mbpp", _problem, folder)
+
+
+def _problem(row: Row) -> Problem:
+    # Some lines end in carriage returns, which do not belong to the code.
+    reference = text(row, "code").replace("\r\n", "\n")
+    tests = texts(row, "test_list")
+    return Problem(
+        id=f"MBPP/{number(row, 'task_id')}",
+        task=text(row, "text"),
+        reference=reference,
+        entry_points=_called(reference, tests),
+        setup=text(row, "test_setup_code").replace("\r\n", "\n"),
+        tests=tests,
+    )
+
+
+def _called(reference: str, tests: tuple[str, ...]) -> tuple[str, ...]:
+    """Functions that the reference defines and the tests name, in the reference's order."""
+    named = set(re.findall(r"\w+", " ".join(tests)))
+    defined = re.findall(r"^def\s+(\w+)", reference, re.MULTILINE)
+    return tuple(dict.fromkeys(name for name in defined if name in named))
+
+
+_HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@")
+
+
+@attrs.frozen
+class Bug:
+    """A wrong line and its fix.
+
+    before, after: lines of context around it, without line ends.
+    moved: the buggy line was in another place (5 of Defects4J's); the context then contains it there.
+    """
+
+    id: str
+    group: str
+    path: str
+    buggy_line: str
+    fixed_line: str
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    moved: bool = False
+
+    def line_item(self) -> LineItem:
+        """The place of the fixed line, which is missing; above it a comment shows the buggy one.
+
+        Spiess et al. 2024 show the buggy line in the prompt as well (4.2.1); the words for it are ours.
+        """
+        buggy = self.buggy_line
+        indentation = buggy[: len(buggy) - len(buggy.lstrip())]
+        shown = (f"{indentation}// Buggy line: {buggy.strip()}", f"{indentation}// Fixed line:")
+        above = (*self.before, *shown)
+        cursor = Cursor.at((*above, "", *self.after), len(above), 0, "java")
+        return LineItem(self.id, self.group, "line-start", cursor, self.fixed_line)
+
+
+def defects4j(folder: Path | None = None) -> Iterator[Bug]:
+    """The 142 bugs. Raises DataError if the data are missing or have another checksum."""
+    return read_items("defects4j", _of_patch, folder)
+
+
+def manysstubs4j(folder: Path | None = None) -> Iterator[Bug]:
+    """The 2,794 bugs. Raises DataError if the data are missing or have another checksum."""
+    return read_items("manysstubs4j", _of_context, folder)
+
+
+def _of_patch(row: Row) -> Bug:
+    project = text(row, "project")
+    (path,) = texts(row, "files")
+    body = _hunk(text(row, "src_patch"))
+    # The patch turns the fixed program into the buggy one.
+    (fixed,) = (at for at, line in enumerate(body) if line.startswith("-"))
+    (buggy,) = (at for at, line in enumerate(body) if line.startswith("+"))
+    moved = buggy != fixed + 1
+    context = [(at, line[1:]) for at, line in enumerate(body) if at != fixed and (moved or at != buggy)]
+    return Bug(
+        id=f"{project}-{number(row, 'bug_id')}",
+        group=project,
+        path=path,
+        buggy_line=body[buggy][1:],
+        fixed_line=body[fixed][1:],
+        before=tuple(line for at, line in context if at < fixed),
+        after=tuple(line for at, line in context if at > fixed),
+        moved=moved,
+    )
+
+
+def _hunk(patch: str) -> list[str]:
+    """The lines of a patch's only hunk, with their marks. Raises ValueError if there are several hunks."""
+    lines = [line.removesuffix("\r") for line in patch.split("\n")]
+    starts = [at for at, line in enumerate(lines) if _HUNK.match(line)]
+    if len(starts) != 1:
+        raise ValueError(f"its patch has {len(starts)} hunks, not one")
+    return [line for line in lines[starts[0] + 1 :] if line[:1] in (" ", "-", "+")]
+
+
+def _of_context(row: Row) -> Bug:
+    path = text(row, "path")
+    return Bug(
+        id=f"SStuB/{number(row, 'bug_index')}",
+        group=project_of(path),
+        path=path,
+        buggy_line=text(row, "buggy_line"),
+        fixed_line=text(row, "fixed_line"),
+        before=_whole_lines(text(row, "context_before")),
+        after=_whole_lines(text(row, "context_after")),
+    )
+
+
+# Where packages begin in a path: behind the last of such folders in a row.
+_ROOTS = frozenset({"src", "main", "test", "tests", "java", "jvm", "javatests"})
+_DOMAINS = frozenset({"org", "com", "net", "io", "de", "edu", "fi", "fr", "ch", "me", "cn", "uk", "eu", "us"})
+# Organisations with many projects: the third part of the package tells these apart.
+_MANY = frozenset({"org.apache", "com.google", "com.alibaba", "com.github", "com.googlecode"})
+# Projects that use several names: a former one, that of an organisation, or that of their style files.
+_ALSO: Mapping[str, str] = {
+    "org.apache.hive": "org.apache.hadoop",
+    "com.google.checkstyle": "com.puppycrawl",
+    "com.alibaba.json": "com.alibaba.fastjson",
+    "tachyon": "alluxio",
+    "io.druid": "org.apache.druid",
+    "com.metamx": "org.apache.druid",
+    "org.graylog": "org.graylog2",
+    "org.activiti5": "org.activiti",
+}
+
+
+def project_of(path: str) -> str:
+    """The project of a file, by its package: the data do not name it.
+
+    Two parts of the package, three where an organisation has many projects, one where it begins with no
+    domain. A project with several names not listed here may be split, and two of one name are one.
+
+    >>> project_of("components/camel-core/src/main/java/org/apache/camel/impl/Route.java")
+    'org.apache.camel'
+    >>> project_of("backends/gdx-backend-lwjgl/src/com/badlogic/gdx/Gdx.java")
+    'com.badlogic'
+    """
+    folders = path.split("/")[:-1]
+    starts = [
+        at + 1 for at, name in enumerate(folders[:-1]) if name in _ROOTS and folders[at + 1] not in _ROOTS
+    ]
+    # Modules and their folders have names of roots, too: a domain is the surer sign.
+    known = [at for at in starts if folders[at] in _DOMAINS]
+    package = folders[(known or starts or [0])[0 if known else -1] :]
+    if not package:
+        return path
+    size = 1 if package[0] not in _DOMAINS else 3 if ".".join(package[:2]) in _MANY else 2
+    name = ".".join(package[:size])
+    return _ALSO.get(name, name)
+
+
+def _whole_lines(source: str) -> tuple[str, ...]:
+    lines = split_lines(source)
+    return lines if lines[-1] else lines[:-1]
