@@ -14,18 +14,15 @@ from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.commands.engine import settings_in_force
 from lsp_calib.commands.printing import item_progress
 from lsp_calib.corpus.asking import AskingOptions, collect
-from lsp_calib.corpus.functions import SUMMARY
 from lsp_calib.corpus.header import Header
 from lsp_calib.corpus.journal import journal_path
 from lsp_calib.corpus.records import Record
-from lsp_calib.corpus.tasks import REPAIR, SYNTHESIS, Task
+from lsp_calib.corpus.tasks import Task
 from lsp_calib.errors import CalibratorError, DataError, LspCalibError, SettingsError
 from lsp_calib.feedback.removal import CALIBRATING
 from lsp_calib.files import read_file
 from lsp_calib.inference.models.cards import locate
 from lsp_calib.settings import Settings, engine_choice
-
-_DOING = {SUMMARY: "Summarising functions", SYNTHESIS: "Writing functions", REPAIR: "Repairing lines"}
 
 
 def collect_records(task: Task, path: Path, asking: AskingOptions) -> tuple[Header, list[Record]]:
@@ -35,8 +32,7 @@ def collect_records(task: Task, path: Path, asking: AskingOptions) -> tuple[Head
     else:
         given = Settings(model=asking.model, threads=asking.threads)
     choice = engine_choice(settings_in_force(given, asking.say))
-    doing = _DOING.get(task.name, "Completing lines")
-    with item_progress(doing, quiet=asking.quiet) as show:
+    with item_progress(task.doing, quiet=asking.quiet) as show:
         return collect(task, choice, path, asking, show)
 
 

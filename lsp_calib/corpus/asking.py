@@ -151,8 +151,10 @@ def _asks(task: Task, choice: EngineChoice, asking: AskingOptions) -> list[Askin
         wanted = {SummaryObserved.TEXT, SummaryObserved.ENCODER, *map(SummaryObserved, observe)}
         ask = Summarising(choice, observe=frozenset(wanted), augment=asking.augment)
     elif task.study:
-        ask = Studying(choice, criteria=task.criteria, observe=frozenset(map(Reflected, observe)))
+        ask = Studying(
+            choice, criteria=task.criteria, judge=task.judge, observe=frozenset(map(Reflected, observe))
+        )
     else:
         seen = frozenset(map(Observed, observe))
-        ask = Completing(choice, criteria=task.criteria, observe=seen, window=asking.window)
+        ask = Completing(choice, criteria=task.criteria, judge=task.judge, observe=seen, window=asking.window)
     return [ask.at(url) for url in asking.workers.remotes] or [ask]

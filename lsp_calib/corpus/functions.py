@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import re
 import textwrap
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
@@ -15,11 +14,10 @@ from lsp_calib.calibration.calibrators.purpose import SUMMARY_CRITERIA
 from lsp_calib.characters import split_lines
 from lsp_calib.corpus.lines import distinct, read_lines_of, source_files
 from lsp_calib.corpus.runner import Plain
-from lsp_calib.corpus.tasks import FEWEST, Task, data_origin, language_below, project_names, some_of
+from lsp_calib.corpus.tasks import FEWEST, Task, language_below, project_names
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.languages import name_of
-from lsp_calib.studies.data import Row, read_items, text
 from lsp_calib.summarization.examples import Example, Ranking, chosen, has_length, is_short, terms_of
 from lsp_calib.summarization.features import plain_words
 from lsp_calib.summarization.prompt import SHOTS
@@ -74,31 +72,6 @@ class ExamplePool:
         return [(self._examples[one.group], one.score / ideal if ideal else 0.0) for one in admitted]
 
 
-def documented_functions(language: str, folder: Path | None = None) -> Iterator[Plain]:
-    """The functions of one language, "python" or "java", with what programmers wrote of them: payloads of
-    `summary_task` without examples. A Python function's code includes its docstring.
-
-    Source: CodeXGLUE, from Husain et al. 2019.
-    Raises DataError if the data are missing or have another checksum, SettingsError for another language.
-    """
-    seen: Counter[str] = Counter()
-
-    def make(row: Row) -> Plain:
-        name = f"{text(row, 'repo')}/{text(row, 'path')}:{text(row, 'func_name')}"
-        seen[name] += 1
-        return {
-            # Methods in Java may share a name (overloading).
-            "item": name if seen[name] == 1 else f"{name}#{seen[name]}",
-            "group": text(row, "repo"),
-            "path": text(row, "path"),
-            "language": language,
-            "code": text(row, "code").replace("\r\n", "\n"),
-            "reference": reference_of(text(row, "docstring")),
-        }
-
-    return read_items(f"code-to-text-{language}", make, folder)
-
-
 SUMMARY = "summary"
 STRATUM = "function"
 
@@ -151,38 +124,12 @@ def reference_of(documentation: str) -> str:
     return first_sentence(text, whole=True)
 
 
-def summary_task(folder: Path | None, language: str, samples: int | None, seed: int) -> Task:
-    """Functions of code-to-text in one language; each repository is a group.
-
-    folder: the evaluation data; None: LSP_CALIB_DATA. samples: number of functions, drawn at random; None:
-    all. Functions whose documentation has no first sentence of three words, and those that cannot be parsed
-    alone, are left out before anything is drawn. The examples of each are those of all functions of other
-    repositories that resemble it most, near-duplicates left out. Raises DataError if the data are missing.
-    """
-    found = [(one["item"], one) for one in documented_functions(language, folder) if is_usable(one)]
-    pool = ExamplePool(
-        [_example(payload) for _, payload in found], [payload["group"] for _, payload in found]
-    )
-
-    def shown(payload: Plain) -> Plain:
-        return shown_examples(pool.scored(_example(payload).code, SHOTS, without=payload["group"]))
-
-    found = some_of(found, samples, seed)
-    return Task(
-        SUMMARY,
-        tuple((id_, {**payload, **shown(payload)}) for id_, payload in found),
-        language=language,
-        criteria=SUMMARY_CRITERIA,
-        sources=(data_origin(f"code-to-text-{language}", len(found)),),
-    )
-
-
 def shown_examples(best: Sequence[tuple[Example, float]]) -> Plain:
     """Examples with their scores, as payloads hold them."""
     return {"examples": [attrs.asdict(one) for one, _ in best], "scores": [score for _, score in best]}
 
 
-def _example(payload: Plain) -> Example:
+def example_of(payload: Plain) -> Example:
     function = function_of(payload["code"], payload["language"])
     assert function is not None, "such functions are left out"
     return Example(payload["path"], function.name, function.code, payload["reference"])
@@ -195,7 +142,7 @@ def is_usable(payload: Plain) -> bool:
 
 
 def summary_item_of(payload: Plain) -> SummaryItem:
-    """The item of a payload of `summary_task`."""
+    """The item of a payload of a task of summaries."""
     function = function_of(payload["code"], payload["language"])
     assert function is not None, "items without a function are left out"
     return SummaryItem(
@@ -246,7 +193,13 @@ def documented_task(
             f"Only {len(items)} different functions of {name_of(named)} have a sentence of documentation; at "
             f"least {FEWEST} are needed. Name more source."
         )
-    return Task(SUMMARY, tuple(items), language=named, criteria=SUMMARY_CRITERIA)
+    return Task(
+        SUMMARY,
+        tuple(items),
+        language=named,
+        criteria=SUMMARY_CRITERIA,
+        doing="Summarising functions",
+    )
 
 
 def _of_project(

@@ -52,36 +52,18 @@ from lsp_calib.corpus.summary_observation import (
     stated_probability,
     true_false,
 )
+from lsp_calib.corpus.tasks import Judge, exactly
 from lsp_calib.corpus.thresholds import listed, shared_encoder, shipped_thresholds, similarities
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.inference.engine import LoadedModel, Observe, Priority, Request
 from lsp_calib.studies.augmentation import facts_of
-from lsp_calib.studies.covering_tests import line_passes
-from lsp_calib.studies.problems import Infilling, function_item_of
 from lsp_calib.studies.reflection import about_code
-from lsp_calib.studies.sandbox.runner import tests_pass
 from lsp_calib.summarization.examples import Example
 from lsp_calib.summarization.features import plain_words
 from lsp_calib.summarization.prompt import build_prompt as summary_prompt
 from lsp_calib.summarization.service import MOST_TOKENS as MOST_OF_SUMMARIES
 from lsp_calib.syntax import Function
 from lsp_calib.values import Generation, Prompt, Stop, Token
-
-
-def is_correct(name: str, item: LineItem, payload: Plain, text: str) -> bool:
-    """Whether `text`, inserted at the item's cursor, is right by a criterion; empty text is not.
-
-    name: "exact": it equals the original; "tests": the item's tests pass.
-    Raises SandboxError where tests cannot be run safely.
-    """
-    if not text or name == "exact":
-        return bool(text) and item.is_correct(text)
-    assert name == "tests", f"there is no criterion {name}"
-    if "suite" in payload:
-        return line_passes(item, payload, text)
-    if "function" in payload:
-        return tests_pass(function_item_of(payload), text)
-    return tests_pass(Infilling(**payload["infilling"]), text)
 
 
 class Observed(enum.StrEnum):
@@ -122,10 +104,11 @@ class _Answer:
 class Completing(Asking):
     """A `runner.Ask` for places in source.
 
-    criteria: names as for `is_correct`. observe: what the records hold besides what every record holds.
+    criteria: as `judge` names them. observe: what the records hold besides what every record holds.
     """
 
     criteria: tuple[str, ...] = ("exact",)
+    judge: Judge = exactly
     observe: frozenset[Observed] = frozenset()
 
     def expecting(self, answerer: Answerer) -> Self:
@@ -155,7 +138,7 @@ class Completing(Asking):
             item=item.id,
             group=item.group,
             stratum=item.stratum,
-            correct={name: is_correct(name, item, payload, text) for name in self.criteria},
+            correct={name: self.judge(name, item, payload, text) for name in self.criteria},
             shown=shown,
             added=len(generation.tokens[0].text) if generation.tokens and answer.prompt.forced else None,
             features=_text_features(item.cursor, text) if shown else (),
@@ -181,7 +164,7 @@ class Completing(Asking):
         at = next((n for n, (one, two) in enumerate(pairs) if one.id != two.id), len(first.tokens))
         return Alternative(
             at=at,
-            correct={name: is_correct(name, item, payload, text) for name in self.criteria},
+            correct={name: self.judge(name, item, payload, text) for name in self.criteria},
             stop=other.stop.value,
             tokens=tuple(token.id for token in other.tokens[at:]),
             logprobs=other.logprobs[at:],
@@ -254,10 +237,11 @@ class Reflected(enum.StrEnum):
 class Studying(Asking):
     """A `runner.Ask` for items of the studies' tasks.
 
-    criteria: names as for `is_correct`. observe: what the model is asked of its answers.
+    criteria: as `judge` names them. observe: what the model is asked of its answers.
     """
 
     criteria: tuple[str, ...] = ("exact",)
+    judge: Judge = exactly
     observe: frozenset[Reflected] = frozenset()
 
     def answerer(self) -> Answerer:
@@ -283,7 +267,7 @@ class Studying(Asking):
             item=item.id,
             group=item.group,
             stratum=item.stratum,
-            correct={name: is_correct(name, item, payload, text) for name in self.criteria},
+            correct={name: self.judge(name, item, payload, text) for name in self.criteria},
             # The studies count what never ended, too.
             shown=bool(text.strip()),
             condition=item.condition,

@@ -20,7 +20,6 @@ from lsp_calib.completion.features import text_features
 from lsp_calib.completion.prompt import ALONE, Layout, build_prompt
 from lsp_calib.corpus.engine_host import prompt_hash
 from lsp_calib.corpus.header import FeatureList, Header
-from lsp_calib.corpus.item_worker import is_correct
 from lsp_calib.corpus.lines import NEW_LINE, WRITING_ON, LineItem, surroundings_of, without_below
 from lsp_calib.corpus.records import Alternative, Record, read_records, write_records
 from lsp_calib.corpus.runner import Plain
@@ -29,7 +28,7 @@ from lsp_calib.files import read_file
 from lsp_calib.inference.generation.run import GenerationBuilder
 from lsp_calib.inference.models import sidecar
 from lsp_calib.inference.models.cards import ModelCard, locate
-from lsp_calib.studies.problems import infilling
+from lsp_calib.studies.tasks import infilling, judge
 from lsp_calib.values import Generation, Observation, Prompt, Stop, Timing, Token
 
 TextFeatures = Callable[[Cursor, str], Mapping[str, float]]
@@ -38,7 +37,7 @@ TextFeatures = Callable[[Cursor, str], Mapping[str, float]]
 @attrs.frozen
 class Rebuilt:
     """A record with what it does not hold: the item, with its source, the prompt, the text that was offered,
-    and the answer that it is the beginning of. payload: the tests of an infilled line, for `is_correct`."""
+    and the answer that it is the beginning of. payload: the tests of an infilled line, for `judge`."""
 
     record: Record
     item: LineItem
@@ -99,15 +98,13 @@ def with_features(
         for one in rebuilt.record.alternatives:
             other = _text_of_other(one, rebuilt, pieces)
             if text and other:
-                right = {name: is_correct(name, item, rebuilt.payload, other) for name in one.correct}
+                right = {name: judge(name, item, rebuilt.payload, other) for name in one.correct}
                 features = listed.ordered(compute(item.cursor, other))
                 others.append(attrs.evolve(one, correct=right, features=features))
         found.append(
             attrs.evolve(
                 rebuilt.record,
-                correct={
-                    name: is_correct(name, item, rebuilt.payload, text) for name in rebuilt.record.correct
-                },
+                correct={name: judge(name, item, rebuilt.payload, text) for name in rebuilt.record.correct},
                 shown=bool(text),
                 features=values,
                 features_above=above,

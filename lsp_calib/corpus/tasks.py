@@ -1,18 +1,18 @@
-"""The tasks: their items, and which of them are held out.
-
-Lines of source and of HumanEval; and those of the studies behind this project: functions to write, lines of
-them, one-line bugs to repair. There models see the text above alone (`Layout.plain`).
-"""
+"""What a model is asked for: a task of items, the lines of source, and which projects are held out."""
 
 from __future__ import annotations
 
+import gzip
 import hashlib
+import json
+import os
 import random
 import re
+import zlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import attrs
 
@@ -21,26 +21,18 @@ from lsp_calib.characters import split_lines
 from lsp_calib.completion.context import Cursor
 from lsp_calib.corpus.lines import (
     NEW_LINE,
-    NO_DOCSTRING,
-    PREFIX,
     LineItem,
     Skip,
     distinct,
     languages_below,
     plain,
-    read_lines_of,
     sample_lines,
-    source_files,
 )
 from lsp_calib.corpus.places import BEHIND_OPENER
 from lsp_calib.corpus.runner import Plain, in_asking_order
 from lsp_calib.errors import DataError, SettingsError
-from lsp_calib.exclusion import Exclusion
+from lsp_calib.files import open_file
 from lsp_calib.languages import name_of
-from lsp_calib.studies import problems
-from lsp_calib.studies.data import Row, data_set, read_rows, text
-from lsp_calib.studies.sandbox.runner import all_tests_pass
-from lsp_calib.syntax import functions, prose_lines
 from lsp_calib.syntax.languages import LANGUAGES
 
 FEWEST_GROUPS = 3
@@ -86,8 +78,23 @@ def check_groups(items: Sequence[tuple[str, str]], apart: Collection[str], what:
 
 T = TypeVar("T")
 JSON_LINES = (".jsonl", ".jsonl.gz")
+Row = Mapping[str, Any]
+
+# The longest row of the known data sets has less than 40,000 characters.
+_LONGEST_ROW = 16 << 20
 
 FEWEST = 20
+
+Judge = Callable[[str, LineItem, Plain, str], bool]
+"""Whether a text at an item's cursor is right: (criterion, item, its payload, text). Empty text is not.
+
+A function of a module, so that it can be sent to workers.
+"""
+
+
+def exactly(_: str, item: LineItem, _payload: Plain, text: str) -> bool:
+    """The `Judge` of the criterion "exact", which needs nothing but the item."""
+    return bool(text) and item.is_correct(text)
 
 
 @attrs.frozen
@@ -95,9 +102,10 @@ class Task:
     """A name, and the items as plain data that can be sent to workers: (id, payload) pairs.
 
     language: the LSP language identifier of all items.
-    criteria: the criteria of correctness, names as for `item_worker.is_correct`.
+    criteria: the criteria of correctness, as `judge` names them.
     sources: the data set of the items; empty if they come from the projects by which they are grouped.
     study: whether models are asked as the studies ask, see `item_worker.Studying`, and not as an editor does.
+    judge: tells what is right. doing: what a model does meanwhile, for its progress.
     """
 
     name: str
@@ -106,6 +114,8 @@ class Task:
     criteria: tuple[str, ...] = ("exact",)
     sources: tuple[Origin, ...] = ()
     study: bool = False
+    judge: Judge = exactly
+    doing: str = "Completing lines"
 
 
 def line_task(
@@ -192,23 +202,6 @@ def line_task(
     return Task("line", tuple((item.id, plain(item)) for item in items), languages[0])
 
 
-def infill_task(folder: Path | None, samples: int | None, seed: int, *, tests: bool = True) -> Task:
-    """Lines removed from the functions of HumanEval, to be filled in; each function is a group.
-
-    folder: the evaluation data; None: LSP_CALIB_DATA. samples: number of lines, drawn at random; None: all.
-    tests: also judge by the functions' tests (in the sandbox).
-    Raises DataError if the data are missing.
-    """
-    found = some_of(list(problems.infilling(folder)), samples, seed)
-    items = ((one.id, plain(one.line_item(), infilling=attrs.asdict(one))) for one in found)
-    return Task(
-        "infill",
-        tuple(items),
-        criteria=("exact", "tests") if tests else ("exact",),
-        sources=(data_origin("humaneval-infilling", len(found)),),
-    )
-
-
 def language_below(paths: Sequence[Path]) -> str:
     """The language of the source below `paths`: Python if there is any, else the only one with a grammar.
 
@@ -258,11 +251,6 @@ def some_of(found: Sequence[T], samples: int | None, seed: int) -> list[T]:
     return [found[at] for at in sorted(random.Random(seed).sample(range(len(found)), samples))]
 
 
-def data_origin(name: str, count: int) -> Origin:
-    """Where `count` items of a known data set come from."""
-    return Origin(name, data_set(name).sha256[:12], count)
-
-
 def _drawn(seed: str, places: Sequence[int], count: int) -> list[int]:
     """`count` of the places, or all of them, in order."""
     return sorted(random.Random(seed).sample(places, min(count, len(places))))
@@ -284,138 +272,6 @@ def held_out(groups: Sequence[str], count: int, seed: int = 0) -> frozenset[str]
             f"{count} of {len(names)} projects cannot be held out: at least 3 must be left to fit on."
         )
     return frozenset(names[:count])
-
-
-SYNTHESIS, REPAIR = "synthesis", "repair"
-# In lines, as the study has it.
-_SHORTEST_BODY = 3
-Say = Callable[[str], None]
-
-
-def synthesis_task(
-    name: str, folder: Path | None, samples: int | None, seed: int, say: Say = lambda _: None
-) -> Task:
-    """Functions to be written from their signature and docstring, judged by tests; each is a group.
-
-    name: "humaneval" or "mbpp". folder: the evaluation data; None: LSP_CALIB_DATA. samples: number of
-    functions, drawn at random; None: all. say: told how many problems of MBPP are left out: the description
-    is put inside the function as its docstring, and the reference so changed has to pass its own tests.
-    Raises DataError if the data are missing, SandboxError if nothing isolates here.
-    """
-    if name == "humaneval":
-        found = list(problems.synthesis(folder))
-    else:
-        found = [
-            problems.FunctionItem(one.id, *parts, one.checks, one.entry_points)
-            for one in problems.problems(folder)
-            if (parts := one.as_function()) is not None
-        ]
-    published, usable = data_set(name).records, len(found)
-    found = some_of(found, samples, seed)
-    if name == "mbpp":
-        verdicts = all_tests_pass([(one, one.body) for one in found])
-        right = [one for one, passed in zip(found, verdicts, strict=True) if passed]
-        say(
-            f"MBPP: {published - usable} of {published} problems are left out, whose tests call "
-            f"no function or several; {len(found) - len(right)} of {len(found)} that were drawn, "
-            "whose reference does not pass its own tests."
-        )
-        found = right
-    return _task(SYNTHESIS, name, [(one.id, one.payload()) for one in found], "python", "tests")
-
-
-def repair_task(name: str, folder: Path | None, samples: int | None, seed: int) -> Task:
-    """One-line bugs of Java to be fixed, the buggy line shown in a comment; each project is a group.
-
-    name: "defects4j" or "manysstubs4j". samples: number of bugs, drawn at random; None: all. Right is what is
-    exactly the fix. Raises DataError if the data are missing.
-    """
-    bugs = list(problems.defects4j(folder) if name == "defects4j" else problems.manysstubs4j(folder))
-    items = [(one.id, plain(one.line_item(), buggy=one.buggy_line)) for one in some_of(bugs, samples, seed)]
-    return _task(REPAIR, name, items, "java", "exact")
-
-
-def prefix_task(
-    paths: Sequence[Path],
-    samples: int,
-    seed: int,
-    *,
-    docstrings: bool = True,
-    exclude: Sequence[str] = (),
-    skip: Skip | None = None,
-) -> Task:
-    """About `samples` lines of documented Python functions below `paths`, equally many from each project: one
-    line of each function, which is seen from its signature down to the line.
-
-    docstrings: False leaves out the functions' docstrings; the lines are the same ones. exclude: patterns of
-    files that no model may see. A function has a docstring and a body of more than three lines below it, and
-    is no copy of another; the line is neither blank nor a comment. skip: files of which no lines are drawn.
-    Raises DataError if there are fewer than 20.
-    """
-    named = project_names(paths)
-    each = -(-samples // len(named))
-    exclusion, seen = Exclusion(tuple(exclude)), set[str]()
-    items: list[tuple[str, Plain]] = []
-    for root, group in named:
-        found = list(_documented_lines(root, group, seed, exclusion, seen, skip, docstrings=docstrings))
-        items += [(one.id, plain(one)) for one in some_of(found, each, seed)]
-    if len(items) < FEWEST:
-        raise DataError(
-            f"Only {len(items)} documented functions with a body of more than three lines were found; at "
-            f"least {FEWEST} are needed. Name more source."
-        )
-    return Task("line", tuple(items), study=True)
-
-
-def _documented_lines(
-    root: Path,
-    group: str,
-    seed: int,
-    exclusion: Exclusion,
-    seen: set[str],
-    skip: Skip | None,
-    *,
-    docstrings: bool,
-) -> Iterator[LineItem]:
-    """A line of each function of a project. seen: the code of those that were there before."""
-    for path in source_files(root, skip=skip):
-        name = path.relative_to(root).as_posix() if path != root else path.name
-        lines = () if exclusion.reason(str(path)) else read_lines_of(path, "python")
-        prose = prose_lines(lines, "python") if lines else frozenset()
-        taken = set(prose)  # also the lines that were drawn in a function around this one, or in it
-        for function in functions(lines, "python"):
-            documented = function.documented
-            own = "\n".join(lines[function.body : function.end])
-            if documented is None or function.end - function.body <= _SHORTEST_BODY or own in seen:
-                continue
-            seen.add(own)
-            places = [
-                at
-                for at in range(function.body, function.end)
-                if at not in taken and lines[at].strip() and not lines[at].lstrip().startswith("#")
-            ]
-            if not places:
-                continue
-            rng = random.Random(f"{seed}:{group}/{name}:{function.start}".encode("utf-8", "surrogatepass"))
-            at = rng.choice(places)
-            taken.add(at)
-            above = range(function.start, at)
-            left_out = range(0) if docstrings else range(*documented)
-            shown = [lines[n] for n in above if n not in left_out]
-            yield LineItem(
-                id=f"{group}/{name}:{at + 1}:1",
-                group=group,
-                stratum="line-start",
-                cursor=Cursor.at([*shown, ""], len(shown), 0, "python"),
-                target=lines[at],
-                condition=PREFIX if docstrings else NO_DOCSTRING,
-            )
-
-
-def _task(task: str, name: str, items: Sequence[tuple[str, Plain]], language: str, criterion: str) -> Task:
-    if not items:
-        raise DataError(f"Nothing of {name} is left to ask for. Ask for more --samples.")
-    return Task(task, tuple(items), language, (criterion,), (data_origin(name, len(items)),), study=True)
 
 
 def read_own_lines(path: Path) -> Iterator[LineItem]:
@@ -472,3 +328,43 @@ def _stratum(before: str, target: str) -> str:
         return "after-indentation"
     within = (before[-1].isalnum() or before[-1] == "_") and (target[0].isalnum() or target[0] == "_")
     return "mid-word" if within else "mid-line"
+
+
+def read_rows(path: Path, make: Callable[[Row], T]) -> Iterator[T]:
+    """Parse each line of a file, gzip or plain, as a JSON object and make an item of it.
+
+    make: raises KeyError, TypeError or ValueError for an object that is not an item.
+    Raises DataError, naming file and line, for a line that cannot be read.
+    """
+    number = 0
+    try:
+        with os.fdopen(open_file(path), "rb") as raw:
+            zipped = raw.read(2) == b"\x1f\x8b"
+            raw.seek(0)
+            with gzip.open(raw) if zipped else raw as file:
+                while line := file.readline(_LONGEST_ROW):
+                    number += 1
+                    if line.strip():
+                        yield _item(path, number, line, make)
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{path} cannot be read beyond line {number}: {error}. Get it again.") from error
+
+
+def _item(path: Path, number: int, line: bytes, make: Callable[[Row], T]) -> T:
+    try:
+        row = json.loads(line)
+        if not isinstance(row, dict):
+            raise ValueError("it is not a JSON object")
+        return make(row)
+    except KeyError as error:
+        raise DataError(f"{path}, line {number}, cannot be read: it lacks {error}.") from error
+    except (TypeError, ValueError, RecursionError) as error:
+        raise DataError(f"{path}, line {number}, cannot be read: {error}.") from error
+
+
+def text(row: Row, name: str) -> str:
+    """A field that has to be a string. Raises KeyError or TypeError."""
+    value = row[name]
+    if not isinstance(value, str):
+        raise TypeError(f"{name} is not a string")
+    return value

@@ -25,7 +25,7 @@ from lsp_calib.completion.prompt import PLAIN_VERSION
 from lsp_calib.confidence.features import arithmetic_mean, geometric_mean, raw_confidences
 from lsp_calib.corpus.header import Header
 from lsp_calib.corpus.records import Record, read_records
-from lsp_calib.corpus.tasks import FEWEST, REPAIR, SYNTHESIS
+from lsp_calib.corpus.tasks import FEWEST
 from lsp_calib.corpus.thresholds import judged
 from lsp_calib.errors import DataError
 from lsp_calib.files import read_file
@@ -45,6 +45,7 @@ from lsp_calib.studies.numbers import (
 )
 from lsp_calib.studies.reflective_scores import FORMS
 from lsp_calib.studies.scores import LEAST_SKILL, both_sides, groups_of, too_few_right
+from lsp_calib.studies.tasks import REPAIR, SYNTHESIS
 
 Question = tuple[str, ...]
 """Task, language, model, quantisation, prompt and a study's condition, and the data set of a task that has

@@ -143,7 +143,7 @@ def line(
 
     def task(seed: int) -> Task:
         if studied:
-            from lsp_calib.corpus.tasks import prefix_task
+            from lsp_calib.studies.tasks import prefix_task
 
             return prefix_task(paths, samples, seed, docstrings=not no_docstrings, exclude=exclude, skip=skip)
         return line_task(
@@ -182,7 +182,7 @@ def line(
 @run_options(LINES_OBSERVED)
 def infill(data_dir: Path | None, samples: int | None, tests: bool, **options: Any) -> None:
     """Fill in lines removed from HumanEval's functions: exactly, or so that the tests pass."""
-    from lsp_calib.corpus.tasks import infill_task
+    from lsp_calib.studies.tasks import infill_task
 
     run_or_replay("infill", lambda seed: infill_task(data_dir, samples, seed, tests=tests), options)
 
@@ -203,7 +203,7 @@ def infill(data_dir: Path | None, samples: int | None, tests: bool, **options: A
 @run_options(REFLECTED)
 def synthesis(name: str, data_dir: Path | None, samples: int | None, **options: Any) -> None:
     """Write functions from their docstrings, judged by their tests in a sandbox, as Spiess et al. 2024 do."""
-    from lsp_calib.corpus.tasks import synthesis_task
+    from lsp_calib.studies.tasks import synthesis_task
 
     run_or_replay("synthesis", lambda seed: synthesis_task(name, data_dir, samples, seed, warn), options)
 
@@ -222,7 +222,7 @@ def synthesis(name: str, data_dir: Path | None, samples: int | None, **options: 
 @run_options(REFLECTED)
 def repair(name: str, data_dir: Path | None, samples: int | None, **options: Any) -> None:
     """Fix one-line bugs in Java, the buggy line shown, judged by exact match, as Spiess et al. 2024 do."""
-    from lsp_calib.corpus.tasks import repair_task
+    from lsp_calib.studies.tasks import repair_task
 
     known = {"sstubs": "manysstubs4j"}.get(name, name)
     run_or_replay("repair", lambda seed: repair_task(known, data_dir, samples, seed), options)
@@ -367,7 +367,8 @@ def thresholds(data_dir: Path | None, output: Path | None, as_json: bool) -> Non
 def summary(data_dir: Path | None, language: str, samples: int | None, **options: Any) -> None:
     """Summaries of functions whose documentation is hidden: how often they are like a person's, and whether
     the confidence knows."""
-    from lsp_calib.corpus.functions import SUMMARY, summary_task
+    from lsp_calib.corpus.functions import SUMMARY
+    from lsp_calib.studies.tasks import summary_task
 
     if options["records"] is None and options["output"] is None:
         options["output"] = default_output(f"{SUMMARY}-{language}")

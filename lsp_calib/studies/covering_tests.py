@@ -17,7 +17,7 @@ import attrs
 
 from lsp_calib.corpus.lines import LineItem, read_lines_of
 from lsp_calib.corpus.runner import Plain
-from lsp_calib.corpus.tasks import FEWEST, Task
+from lsp_calib.corpus.tasks import FEWEST, Task, exactly
 from lsp_calib.errors import DataError, SandboxError
 from lsp_calib.files import read_file, replace_file
 from lsp_calib.json_text import parse_json
@@ -206,13 +206,22 @@ def with_tests(
             f"Tests reach only {len(items)} of {len(task.items)} lines; at least {FEWEST} are needed. Ask "
             "for more --samples, or name more projects."
         )
-    return attrs.evolve(task, items=tuple(items), criteria=("exact", "tests"))
+    return attrs.evolve(task, items=tuple(items), criteria=("exact", "tests"), judge=judge)
 
 
 def _place(id_: str, group: str) -> tuple[str, int]:
     """File and number of the line of an item."""
     place, line, _ = id_.rsplit(":", 2)
     return place.removeprefix(f"{group}/"), int(line)
+
+
+def judge(name: str, item: LineItem, payload: Plain, text: str) -> bool:
+    """The `corpus.tasks.Judge` of the lines that `with_tests` made. Raises as `line_passes`."""
+    return (
+        exactly(name, item, payload, text)
+        if not text or name == "exact"
+        else line_passes(item, payload, text)
+    )
 
 
 def line_passes(item: LineItem, payload: Plain, text: str) -> bool:

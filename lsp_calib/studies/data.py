@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import json
 import os
 import tomllib
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import attrs
 
+from lsp_calib.corpus.tasks import Row, T, read_rows, text
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.files import open_file
 
@@ -56,12 +54,6 @@ def data_set(name: str) -> DataSet:
 
 
 VARIABLE = "LSP_CALIB_DATA"
-
-# The longest row of the known sets has less than 40,000 characters.
-_LONGEST_ROW = 16 << 20
-
-Item = TypeVar("Item")
-Row = Mapping[str, Any]
 
 
 def data_folder(named: Path | None = None) -> Path:
@@ -109,49 +101,9 @@ def checked_file(name: str, folder: Path | None = None) -> Path:
     return path
 
 
-def read_items(name: str, make: Callable[[Row], Item], folder: Path | None = None) -> Iterator[Item]:
+def read_items(name: str, make: Callable[[Row], T], folder: Path | None = None) -> Iterator[T]:
     """The items of a data set of JSON lines, one at a time. Raises as `checked_file` and `read_rows` do."""
     return read_rows(checked_file(name, folder), make)
-
-
-def read_rows(path: Path, make: Callable[[Row], Item]) -> Iterator[Item]:
-    """Parse each line of a file, gzip or plain, as a JSON object and make an item of it.
-
-    make: raises KeyError, TypeError or ValueError for an object that is not an item.
-    Raises DataError, naming file and line, for a line that cannot be read.
-    """
-    number = 0
-    try:
-        with os.fdopen(open_file(path), "rb") as raw:
-            zipped = raw.read(2) == b"\x1f\x8b"
-            raw.seek(0)
-            with gzip.open(raw) if zipped else raw as file:
-                while line := file.readline(_LONGEST_ROW):
-                    number += 1
-                    if line.strip():
-                        yield _item(path, number, line, make)
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{path} cannot be read beyond line {number}: {error}. Get it again.") from error
-
-
-def _item(path: Path, number: int, line: bytes, make: Callable[[Row], Item]) -> Item:
-    try:
-        row = json.loads(line)
-        if not isinstance(row, dict):
-            raise ValueError("it is not a JSON object")
-        return make(row)
-    except KeyError as error:
-        raise DataError(f"{path}, line {number}, cannot be read: it lacks {error}.") from error
-    except (TypeError, ValueError, RecursionError) as error:
-        raise DataError(f"{path}, line {number}, cannot be read: {error}.") from error
-
-
-def text(row: Row, name: str) -> str:
-    """A field that has to be a string. Raises KeyError or TypeError."""
-    value = row[name]
-    if not isinstance(value, str):
-        raise TypeError(f"{name} is not a string")
-    return value
 
 
 def fields(row: Row, *names: str) -> tuple[str, ...]:

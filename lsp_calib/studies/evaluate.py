@@ -24,7 +24,7 @@ from lsp_calib.corpus.asking import AskingOptions
 from lsp_calib.corpus.functions import SUMMARY
 from lsp_calib.corpus.header import Header
 from lsp_calib.corpus.records import Record, check_header, read_records
-from lsp_calib.corpus.tasks import REPAIR, SYNTHESIS, Task, check_groups, project_names
+from lsp_calib.corpus.tasks import Task, check_groups, project_names
 from lsp_calib.corpus.thresholds import (
     Derivation,
     Thresholds,
@@ -43,6 +43,7 @@ from lsp_calib.studies.data import checked_file, data_set
 from lsp_calib.studies.reflective_scores import NEEDED, score_reflective
 from lsp_calib.studies.scores import RESAMPLES, Scores, counted, score
 from lsp_calib.studies.similarity_threshold import Setting
+from lsp_calib.studies.tasks import REPAIR, SYNTHESIS
 from lsp_calib.terminal import Console
 
 RECORDS, TOKENS = "records.jsonl", "token.jsonl"

@@ -111,8 +111,7 @@ class Run:
 
 def runs(study: str, data_dir: Path | None, seed: int, say: Say) -> list[Run]:
     """The runs of a study, or of "all", the shorter ones first; lines of projects are not among them."""
-    from lsp_calib.corpus.functions import summary_task
-    from lsp_calib.corpus.tasks import infill_task, repair_task, synthesis_task
+    from lsp_calib.studies.tasks import infill_task, repair_task, summary_task, synthesis_task
 
     ask = frozenset({"ask", "verbalised"})
 

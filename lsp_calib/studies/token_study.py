@@ -21,16 +21,15 @@ import numpy as np
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray
 from lsp_calib.corpus.engine_host import EngineHost
-from lsp_calib.corpus.functions import documented_functions
 from lsp_calib.corpus.header import Header, json_line
 from lsp_calib.corpus.runner import in_asking_order
-from lsp_calib.corpus.tasks import data_origin
 from lsp_calib.errors import DataError, StoppedError
 from lsp_calib.files import read_file, replace_file, write_atomically
 from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.json_text import parse_json
 from lsp_calib.studies.data import data_set
 from lsp_calib.studies.scoring import KINDS, Counts, Reader, reader
+from lsp_calib.studies.tasks import data_origin, documented_functions
 from lsp_calib.studies.token_level import classwise_ece, fit_token_temperature, full_ece
 from lsp_calib.values import Prompt, Segment
 

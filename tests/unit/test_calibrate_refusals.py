@@ -241,7 +241,7 @@ def test_to_hold_out_nothing_is_told_from_saying_nothing(
 def summaries(monkeypatch: pytest.MonkeyPatch) -> None:
     """`eval summary` asks for these functions, without the data."""
     items = [(f"{n % 5}/f:{n}", {"item": f"{n % 5}/f:{n}", "group": str(n % 5)}) for n in range(30)]
-    monkeypatch.setattr("lsp_calib.corpus.functions.summary_task", lambda *_: Task(SUMMARY, tuple(items)))
+    monkeypatch.setattr("lsp_calib.studies.tasks.summary_task", lambda *_: Task(SUMMARY, tuple(items)))
 
 
 @pytest.mark.usefixtures("home", "summaries")

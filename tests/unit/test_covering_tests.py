@@ -12,18 +12,18 @@ from click.testing import CliRunner
 
 from lsp_calib.cli import main
 from lsp_calib.completion.prompt import PLAIN_VERSION
-from lsp_calib.corpus.item_worker import is_correct
 from lsp_calib.corpus.lines import line_item_of
 from lsp_calib.corpus.records import Record, read_records
 from lsp_calib.corpus.runner import digest
-from lsp_calib.corpus.tasks import Task, prefix_task, project_names
+from lsp_calib.corpus.tasks import Task, project_names
 from lsp_calib.errors import DataError, SandboxError
 from lsp_calib.studies import covering_tests
-from lsp_calib.studies.covering_tests import Project, line_passes, with_tests
+from lsp_calib.studies.covering_tests import Project, judge, line_passes, with_tests
 from lsp_calib.studies.paper import repeat_studies
 from lsp_calib.studies.sandbox import runner
 from lsp_calib.studies.sandbox.suite import is_test
 from lsp_calib.studies.scores import cross_table
+from lsp_calib.studies.tasks import prefix_task
 
 pytestmark = pytest.mark.usefixtures("walls")
 
@@ -236,7 +236,7 @@ def test_a_line_is_right_if_the_tests_that_reach_it_pass(
     item = line_item_of(payload)
 
     def right(text: str) -> bool:
-        return is_correct("tests", item, payload, text)
+        return judge("tests", item, payload, text)
 
     assert right("    total = right + left")
     assert right("    total = right + left\n")

@@ -23,19 +23,14 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
-from lsp_calib.evaluation.datasets import (
-    pinned,
-    problems,
-    registries,
-)
 from test_download import index_fixture, silent, write_wheel  # noqa: F401 - a fixture
 
 from lsp_calib.cli.models import data as command
 from lsp_calib.completion.prompt import Layout, build_prompt
-from lsp_calib.corpus.functions import documented_functions
 from lsp_calib.corpus.tasks import line_task, read_own_lines
 from lsp_calib.errors import DataError, DownloadError, SettingsError
 from lsp_calib.inference.models.cards import load_cards
+from lsp_calib.studies import pinned, registries, tasks
 from lsp_calib.studies.data import (
     DATA_SETS,
     VARIABLE,
@@ -49,13 +44,13 @@ from lsp_calib.studies.data import (
 PYTHON = pinned.SETS["projects"]
 
 READERS: dict[str, Callable[[Path], Iterator[Any]]] = {
-    "humaneval": problems.synthesis,
-    "humaneval-infilling": problems.infilling,
-    "mbpp": problems.problems,
-    "defects4j": problems.defects4j,
-    "manysstubs4j": problems.manysstubs4j,
-    "code-to-text-python": lambda folder: documented_functions("python", folder),
-    "code-to-text-java": lambda folder: documented_functions("java", folder),
+    "humaneval": tasks.synthesis,
+    "humaneval-infilling": tasks.infilling,
+    "mbpp": tasks.problems,
+    "defects4j": tasks.defects4j,
+    "manysstubs4j": tasks.manysstubs4j,
+    "code-to-text-python": lambda folder: tasks.documented_functions("python", folder),
+    "code-to-text-java": lambda folder: tasks.documented_functions("java", folder),
 }
 
 
@@ -67,7 +62,7 @@ class TestTheRealData:
         assert len({item["item"] if isinstance(item, dict) else item.id for item in items}) == len(items)
 
     def test_a_missing_line_is_asked_for_as_the_editor_would(self, data: Path) -> None:
-        for item in list(problems.infilling(data))[::50]:
+        for item in list(tasks.infilling(data))[::50]:
             line = item.line_item()
             assert "\n".join(line.cursor.lines) == f"{item.prompt}\n{item.suffix}"
             assert (line.cursor.before, line.cursor.after) == ("", "")
@@ -75,7 +70,7 @@ class TestTheRealData:
             assert line.group == "/".join(item.id.split("/")[1:3])
 
     def test_a_bug_is_asked_for_where_its_fix_belongs(self, data: Path) -> None:
-        for bug in [*problems.defects4j(data), *list(problems.manysstubs4j(data))[::50]]:
+        for bug in [*tasks.defects4j(data), *list(tasks.manysstubs4j(data))[::50]]:
             line = bug.line_item()
             assert line.is_correct(bug.fixed_line.strip())
             assert not line.is_correct(bug.buggy_line) or bug.buggy_line.strip() == bug.fixed_line.strip()
@@ -87,7 +82,7 @@ class TestTheRealData:
             assert line.cursor.lines[line.cursor.line + 1 :] == bug.after
 
     def test_bugs_of_one_project_stay_together(self, data: Path) -> None:
-        bugs = list(problems.manysstubs4j(data))
+        bugs = list(tasks.manysstubs4j(data))
         groups = {bug.group for bug in bugs}
         assert 60 <= len(groups) <= 140
         # One project each, whatever its modules and packages are called.
@@ -100,12 +95,12 @@ class TestTheRealData:
             assert {bug.group for bug in bugs if part in bug.path} == {project}
 
     def test_bugs_that_moved_a_line_are_marked(self, data: Path) -> None:
-        moved = [bug for bug in problems.defects4j(data) if bug.moved]
+        moved = [bug for bug in tasks.defects4j(data) if bug.moved]
         assert [bug.id for bug in moved] == ["Closure-13", "Closure-102", "Jsoup-49", "Jsoup-64", "Time-7"]
         assert all(bug.buggy_line in (*bug.before, *bug.after) for bug in moved)
 
     def test_every_problem_of_mbpp_has_a_function_that_its_tests_call(self, data: Path) -> None:
-        for problem in problems.problems(data):
+        for problem in tasks.problems(data):
             assert problem.entry_points
             assert all(any(name in test for test in problem.tests) for name in problem.entry_points)
 
@@ -157,7 +152,7 @@ class TestRows:
         path = tmp_path / "rows"
         path.write_bytes(line.encode("utf-8", "surrogateescape"))
         with pytest.raises(DataError, match="rows, line 1"):
-            list(read_rows(path, problems._problem))
+            list(read_rows(path, tasks._problem))
 
     def test_a_file_that_is_cut_short_is_named(self, tmp_path: Path) -> None:
         path = tmp_path / "rows"

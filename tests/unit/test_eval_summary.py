@@ -29,7 +29,6 @@ from lsp_calib.corpus.functions import (
     is_usable,
     reference_of,
     summary_item_of,
-    summary_task,
 )
 from lsp_calib.corpus.header import Header, SimilarityList
 from lsp_calib.corpus.item_worker import Summarising, prompt_of
@@ -40,6 +39,7 @@ from lsp_calib.errors import DataError, NoModelError, SettingsError
 from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.inference.engine import LoadedModel, Request
 from lsp_calib.inference.models.cards import ModelCard
+from lsp_calib.studies.tasks import summary_task
 from lsp_calib.summarization import prompt as prompts
 from lsp_calib.summarization.features import TokenStates, plain_words
 from lsp_calib.summarization.service import MOST_TOKENS

@@ -17,7 +17,7 @@ from lsp_calib.corpus.lines import NEW_LINE, LineItem, sample_lines
 from lsp_calib.corpus.records import Alternative, Record, read_records, write_records
 from lsp_calib.errors import DataError
 from lsp_calib.inference.models.cards import ModelCard, load_cards
-from lsp_calib.studies.problems import Infilling
+from lsp_calib.studies.tasks import Infilling
 from lsp_calib.values import ModelIdentity
 
 HEADER = Header("line", "python", ModelIdentity("smollm2-135m", "Q4", ""), PREFIX_VERSION, 0)

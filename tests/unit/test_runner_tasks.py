@@ -19,13 +19,14 @@ from lsp_calib.corpus import asking as collecting
 from lsp_calib.corpus.asking import AskingOptions, Workers
 from lsp_calib.corpus.engine_host import Answerer, prompt_hash
 from lsp_calib.corpus.functions import documented_task
-from lsp_calib.corpus.item_worker import Completing, Summarising, is_correct
+from lsp_calib.corpus.item_worker import Completing, Summarising
 from lsp_calib.corpus.lines import INSERTING, NEW_LINE, WRITING_ON, line_item_of, plain
 from lsp_calib.corpus.records import Record, read_records
 from lsp_calib.corpus.runner import digest
-from lsp_calib.corpus.tasks import Task, held_out, infill_task, line_task
+from lsp_calib.corpus.tasks import Task, held_out, line_task
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.inference.choice import EngineChoice
+from lsp_calib.studies.tasks import infill_task, judge
 from lsp_calib.values import ModelIdentity, Prompt, Segment
 
 PACKAGE = Path(lsp_calib.__file__).parent
@@ -81,9 +82,9 @@ def test_the_hash_tells_prompts_apart() -> None:
 def test_no_text_is_never_right() -> None:
     ((_, payload), *_) = line_task(PROJECT, 20, seed=0).items
     item = line_item_of(payload)
-    assert is_correct("exact", item, payload, item.target)
-    assert not is_correct("exact", item, payload, item.target + "x")
-    assert not is_correct("tests", item, payload, ""), "and needs no sandbox"
+    assert judge("exact", item, payload, item.target)
+    assert not judge("exact", item, payload, item.target + "x")
+    assert not judge("tests", item, payload, ""), "and needs no sandbox"
 
 
 def test_lines_to_write_on_are_further_ones_with_nothing_below() -> None:

@@ -18,24 +18,31 @@ from test_calibration_token_level import entries_of
 from lsp_calib.calibration.calibrators.purpose import Origin
 from lsp_calib.cli import main
 from lsp_calib.completion.prompt import PLAIN_VERSION, Layout, build_prompt
-from lsp_calib.corpus import engine_host, item_worker, tasks
+from lsp_calib.corpus import engine_host, item_worker
 from lsp_calib.corpus.asking import AskingOptions
 from lsp_calib.corpus.header import Header
-from lsp_calib.corpus.item_worker import Reflected, Studying, is_correct
+from lsp_calib.corpus.item_worker import Reflected, Studying
 from lsp_calib.corpus.lines import line_item_of
 from lsp_calib.corpus.records import Record, read_records, write_records
 from lsp_calib.corpus.summary_observation import REFLECTED
-from lsp_calib.corpus.tasks import Task, prefix_task, repair_task, synthesis_task
+from lsp_calib.corpus.tasks import Task
 from lsp_calib.errors import DataError, SettingsError, StoppedError
 from lsp_calib.inference.choice import EngineChoice, Remote
 from lsp_calib.inference.engine import LoadedModel, Request
 from lsp_calib.inference.local.run import Normaliser
 from lsp_calib.inference.models.cards import load_cards
-from lsp_calib.studies import page, problems, token_study
+from lsp_calib.studies import page, tasks, token_study
 from lsp_calib.studies.cells import find_files, largest
 from lsp_calib.studies.paper import decode_missing, repeat_studies
-from lsp_calib.studies.problems import FunctionItem, function_item_of
 from lsp_calib.studies.scoring import Counting, Counts
+from lsp_calib.studies.tasks import (
+    FunctionItem,
+    function_item_of,
+    judge,
+    prefix_task,
+    repair_task,
+    synthesis_task,
+)
 from lsp_calib.studies.token_level import classwise_ece, full_ece
 from lsp_calib.studies.token_study import BINS, TOKEN, numbers_of, read_numbers, study, texts
 from lsp_calib.values import (
@@ -75,12 +82,12 @@ def test_a_function_is_right_if_its_tests_pass_in_its_place() -> None:
     assert function_item_of(payload) == SQUARE
     item = line_item_of(payload)
     for text, right in ((SQUARE.body, True), ("    return x ** 2", True), ("    return x + x\n", False)):
-        assert is_correct("tests", item, payload, text) is right
-    assert not is_correct("tests", item, payload, "    return (\n"), "no Python"
+        assert judge("tests", item, payload, text) is right
+    assert not judge("tests", item, payload, "    return (\n"), "no Python"
 
 
-def problem(code: str, *tests: str) -> problems.Problem:
-    return problems._problem(
+def problem(code: str, *tests: str) -> tasks.Problem:
+    return tasks._problem(
         {
             "text": 'Double "it" \\ or not.',
             "code": code,
@@ -113,13 +120,13 @@ def test_problems_whose_reference_fails_are_left_out_and_counted(data: Path, mon
     assert (len(whole.items), whole.sources[0].name, whole.sources[0].items) == (20, "mbpp", 20)
     assert all('"""' in payload["lines"][-2] for _, payload in whole.items)
     wrong = whole.items[3][0]
-    as_function = problems.Problem.as_function
+    as_function = tasks.Problem.as_function
 
-    def broken(one: problems.Problem) -> tuple[str, str, str] | None:
+    def broken(one: tasks.Problem) -> tuple[str, str, str] | None:
         parts = as_function(one)
         return parts if parts is None or one.id != wrong else (parts[0], "    raise ValueError\n", parts[2])
 
-    monkeypatch.setattr(problems.Problem, "as_function", broken)
+    monkeypatch.setattr(tasks.Problem, "as_function", broken)
     rest = synthesis_task("mbpp", data, 20, 1, said.append)
     assert [item for item, _ in rest.items] == [item for item, _ in whole.items if item != wrong]
     assert "1 of 20 that were drawn" in said[0]

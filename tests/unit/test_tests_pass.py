@@ -11,7 +11,7 @@ import attrs
 import pytest
 from marks import repetitions
 
-from lsp_calib.studies import problems
+from lsp_calib.studies import tasks
 from lsp_calib.studies.sandbox.runner import (
     TestedProgram,
     all_tests_pass,
@@ -104,24 +104,24 @@ class TestReferences:
     """A few of each; in `make test-long` a fifth, drawn by a hash; all of them in `make test-thorough`."""
 
     def test_of_humaneval_pass_and_others_do_not(self, data: Path) -> None:
-        items = list(problems.synthesis(data))[::20]
+        items = list(tasks.synthesis(data))[::20]
         assert all(all_tests_pass([(item, item.body) for item in items]))
         assert not any(all_tests_pass([(item, "    return None\n") for item in items]))
 
     def test_of_infilling_pass_and_others_do_not(self, data: Path) -> None:
-        items = list(problems.infilling(data))[::100]
+        items = list(tasks.infilling(data))[::100]
         assert all(all_tests_pass([(item, item.canonical_solution) for item in items]))
         assert not any(all_tests_pass([(item, "        raise ValueError") for item in items]))
 
     def test_of_mbpp_pass_and_others_do_not(self, data: Path) -> None:
-        items = list(problems.problems(data))[::100]
+        items = list(tasks.problems(data))[::100]
         assert all(all_tests_pass([(item, item.reference) for item in items]))
         wrong = [(item, item.reference.replace("return", "return not")) for item in items]
         assert sum(all_tests_pass(wrong)) < len(items) / 4
 
     @pytest.mark.long
     def test_humaneval_and_infilling_pass(self, data: Path) -> None:
-        synthesis, infilling = list(problems.synthesis(data)), list(problems.infilling(data))
+        synthesis, infilling = list(tasks.synthesis(data)), list(tasks.infilling(data))
         assert (len(synthesis), len(infilling)) == (164, 1033)
         for items, right in ((synthesis, "body"), (infilling, "canonical_solution")):
             drawn = [(item, getattr(item, right)) for item in drawn_of(items)]
@@ -129,7 +129,7 @@ class TestReferences:
 
     @pytest.mark.long
     def test_mbpp_passes_each_time(self, data: Path) -> None:
-        found = list(problems.problems(data))
+        found = list(tasks.problems(data))
         assert len(found) == 974
         drawn = [(item, item.reference) for item in drawn_of(found)]
         for _ in range(repetitions(thorough=3, long=1)):

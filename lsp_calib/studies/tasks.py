@@ -1,4 +1,4 @@
-"""Problems whose right answers are known.
+"""The studies' tasks: problems whose right answers are known, and models see the text above alone.
 
 Python functions with tests: HumanEval (Chen et al. 2021), whole and with one line removed (Bavarian et al.
 2022), and MBPP, mostly basic Python problems (Austin et al. 2021). One-line bugs in Java: Defects4J (Just et
@@ -7,19 +7,42 @@ al. 2014) and ManySStuBs4J (Karampatsis and Sutton 2020).
 
 from __future__ import annotations
 
+import random
 import re
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import attrs
 
+from lsp_calib.calibration.calibrators.purpose import SUMMARY_CRITERIA, Origin
 from lsp_calib.characters import split_lines
 from lsp_calib.completion.context import Cursor
-from lsp_calib.corpus.lines import LineItem, plain
+from lsp_calib.corpus.functions import (
+    SUMMARY,
+    ExamplePool,
+    example_of,
+    is_usable,
+    reference_of,
+    shown_examples,
+)
+from lsp_calib.corpus.lines import (
+    NO_DOCSTRING,
+    PREFIX,
+    LineItem,
+    Skip,
+    plain,
+    read_lines_of,
+    source_files,
+)
 from lsp_calib.corpus.runner import Plain
-from lsp_calib.studies.data import Row, fields, number, read_items, text, texts
-from lsp_calib.studies.sandbox.runner import TestedProgram
-from lsp_calib.syntax import functions
+from lsp_calib.corpus.tasks import FEWEST, Row, Task, exactly, project_names, some_of, text
+from lsp_calib.errors import DataError
+from lsp_calib.exclusion import Exclusion
+from lsp_calib.studies.data import data_set, fields, number, read_items, texts
+from lsp_calib.studies.sandbox.runner import TestedProgram, all_tests_pass, tests_pass
+from lsp_calib.summarization.prompt import SHOTS
+from lsp_calib.syntax import functions, prose_lines
 
 
 @attrs.frozen
@@ -323,3 +346,225 @@ def project_of(path: str) -> str:
 def _whole_lines(source: str) -> tuple[str, ...]:
     lines = split_lines(source)
     return lines if lines[-1] else lines[:-1]
+
+
+def infill_task(folder: Path | None, samples: int | None, seed: int, *, tests: bool = True) -> Task:
+    """Lines removed from the functions of HumanEval, to be filled in; each function is a group.
+
+    folder: the evaluation data; None: LSP_CALIB_DATA. samples: number of lines, drawn at random; None: all.
+    tests: also judge by the functions' tests (in the sandbox).
+    Raises DataError if the data are missing.
+    """
+    found = some_of(list(infilling(folder)), samples, seed)
+    items = ((one.id, plain(one.line_item(), infilling=attrs.asdict(one))) for one in found)
+    return Task(
+        "infill",
+        tuple(items),
+        criteria=("exact", "tests") if tests else ("exact",),
+        sources=(data_origin("humaneval-infilling", len(found)),),
+        judge=judge,
+    )
+
+
+def data_origin(name: str, count: int) -> Origin:
+    """Where `count` items of a known data set come from."""
+    return Origin(name, data_set(name).sha256[:12], count)
+
+
+SYNTHESIS, REPAIR = "synthesis", "repair"
+# In lines, as the study has it.
+_SHORTEST_BODY = 3
+Say = Callable[[str], None]
+
+
+def synthesis_task(
+    name: str, folder: Path | None, samples: int | None, seed: int, say: Say = lambda _: None
+) -> Task:
+    """Functions to be written from their signature and docstring, judged by tests; each is a group.
+
+    name: "humaneval" or "mbpp". folder: the evaluation data; None: LSP_CALIB_DATA. samples: number of
+    functions, drawn at random; None: all. say: told how many problems of MBPP are left out: the description
+    is put inside the function as its docstring, and the reference so changed has to pass its own tests.
+    Raises DataError if the data are missing, SandboxError if nothing isolates here.
+    """
+    if name == "humaneval":
+        found = list(synthesis(folder))
+    else:
+        found = [
+            FunctionItem(one.id, *parts, one.checks, one.entry_points)
+            for one in problems(folder)
+            if (parts := one.as_function()) is not None
+        ]
+    published, usable = data_set(name).records, len(found)
+    found = some_of(found, samples, seed)
+    if name == "mbpp":
+        verdicts = all_tests_pass([(one, one.body) for one in found])
+        right = [one for one, passed in zip(found, verdicts, strict=True) if passed]
+        say(
+            f"MBPP: {published - usable} of {published} problems are left out, whose tests call "
+            f"no function or several; {len(found) - len(right)} of {len(found)} that were drawn, "
+            "whose reference does not pass its own tests."
+        )
+        found = right
+    return _task(SYNTHESIS, name, [(one.id, one.payload()) for one in found], "python", "tests")
+
+
+def repair_task(name: str, folder: Path | None, samples: int | None, seed: int) -> Task:
+    """One-line bugs of Java to be fixed, the buggy line shown in a comment; each project is a group.
+
+    name: "defects4j" or "manysstubs4j". samples: number of bugs, drawn at random; None: all. Right is what is
+    exactly the fix. Raises DataError if the data are missing.
+    """
+    bugs = list(defects4j(folder) if name == "defects4j" else manysstubs4j(folder))
+    items = [(one.id, plain(one.line_item(), buggy=one.buggy_line)) for one in some_of(bugs, samples, seed)]
+    return _task(REPAIR, name, items, "java", "exact")
+
+
+def prefix_task(
+    paths: Sequence[Path],
+    samples: int,
+    seed: int,
+    *,
+    docstrings: bool = True,
+    exclude: Sequence[str] = (),
+    skip: Skip | None = None,
+) -> Task:
+    """About `samples` lines of documented Python functions below `paths`, equally many from each project: one
+    line of each function, which is seen from its signature down to the line.
+
+    docstrings: False leaves out the functions' docstrings; the lines are the same ones. exclude: patterns of
+    files that no model may see. A function has a docstring and a body of more than three lines below it, and
+    is no copy of another; the line is neither blank nor a comment. skip: files of which no lines are drawn.
+    Raises DataError if there are fewer than 20.
+    """
+    named = project_names(paths)
+    each = -(-samples // len(named))
+    exclusion, seen = Exclusion(tuple(exclude)), set[str]()
+    items: list[tuple[str, Plain]] = []
+    for root, group in named:
+        found = list(_documented_lines(root, group, seed, exclusion, seen, skip, docstrings=docstrings))
+        items += [(one.id, plain(one)) for one in some_of(found, each, seed)]
+    if len(items) < FEWEST:
+        raise DataError(
+            f"Only {len(items)} documented functions with a body of more than three lines were found; at "
+            f"least {FEWEST} are needed. Name more source."
+        )
+    return Task("line", tuple(items), study=True)
+
+
+def _documented_lines(
+    root: Path,
+    group: str,
+    seed: int,
+    exclusion: Exclusion,
+    seen: set[str],
+    skip: Skip | None,
+    *,
+    docstrings: bool,
+) -> Iterator[LineItem]:
+    """A line of each function of a project. seen: the code of those that were there before."""
+    for path in source_files(root, skip=skip):
+        name = path.relative_to(root).as_posix() if path != root else path.name
+        lines = () if exclusion.reason(str(path)) else read_lines_of(path, "python")
+        prose = prose_lines(lines, "python") if lines else frozenset()
+        taken = set(prose)  # also the lines that were drawn in a function around this one, or in it
+        for function in functions(lines, "python"):
+            documented = function.documented
+            own = "\n".join(lines[function.body : function.end])
+            if documented is None or function.end - function.body <= _SHORTEST_BODY or own in seen:
+                continue
+            seen.add(own)
+            places = [
+                at
+                for at in range(function.body, function.end)
+                if at not in taken and lines[at].strip() and not lines[at].lstrip().startswith("#")
+            ]
+            if not places:
+                continue
+            rng = random.Random(f"{seed}:{group}/{name}:{function.start}".encode("utf-8", "surrogatepass"))
+            at = rng.choice(places)
+            taken.add(at)
+            above = range(function.start, at)
+            left_out = range(0) if docstrings else range(*documented)
+            shown = [lines[n] for n in above if n not in left_out]
+            yield LineItem(
+                id=f"{group}/{name}:{at + 1}:1",
+                group=group,
+                stratum="line-start",
+                cursor=Cursor.at([*shown, ""], len(shown), 0, "python"),
+                target=lines[at],
+                condition=PREFIX if docstrings else NO_DOCSTRING,
+            )
+
+
+def _task(task: str, name: str, items: Sequence[tuple[str, Plain]], language: str, criterion: str) -> Task:
+    if not items:
+        raise DataError(f"Nothing of {name} is left to ask for. Ask for more --samples.")
+    doing = "Writing functions" if task == SYNTHESIS else "Repairing lines"
+    sources = (data_origin(name, len(items)),)
+    return Task(task, tuple(items), language, (criterion,), sources, study=True, judge=judge, doing=doing)
+
+
+def documented_functions(language: str, folder: Path | None = None) -> Iterator[Plain]:
+    """The functions of one language, "python" or "java", with what programmers wrote of them: payloads of
+    `summary_task` without examples. A Python function's code includes its docstring.
+
+    Source: CodeXGLUE, from Husain et al. 2019.
+    Raises DataError if the data are missing or have another checksum, SettingsError for another language.
+    """
+    seen: Counter[str] = Counter()
+
+    def make(row: Row) -> Plain:
+        name = f"{text(row, 'repo')}/{text(row, 'path')}:{text(row, 'func_name')}"
+        seen[name] += 1
+        return {
+            # Methods in Java may share a name (overloading).
+            "item": name if seen[name] == 1 else f"{name}#{seen[name]}",
+            "group": text(row, "repo"),
+            "path": text(row, "path"),
+            "language": language,
+            "code": text(row, "code").replace("\r\n", "\n"),
+            "reference": reference_of(text(row, "docstring")),
+        }
+
+    return read_items(f"code-to-text-{language}", make, folder)
+
+
+def summary_task(folder: Path | None, language: str, samples: int | None, seed: int) -> Task:
+    """Functions of code-to-text in one language; each repository is a group.
+
+    folder: the evaluation data; None: LSP_CALIB_DATA. samples: number of functions, drawn at random; None:
+    all. Functions whose documentation has no first sentence of three words, and those that cannot be parsed
+    alone, are left out before anything is drawn. The examples of each are those of all functions of other
+    repositories that resemble it most, near-duplicates left out. Raises DataError if the data are missing.
+    """
+    found = [(one["item"], one) for one in documented_functions(language, folder) if is_usable(one)]
+    pool = ExamplePool(
+        [example_of(payload) for _, payload in found], [payload["group"] for _, payload in found]
+    )
+
+    def shown(payload: Plain) -> Plain:
+        return shown_examples(pool.scored(example_of(payload).code, SHOTS, without=payload["group"]))
+
+    found = some_of(found, samples, seed)
+    return Task(
+        SUMMARY,
+        tuple((id_, {**payload, **shown(payload)}) for id_, payload in found),
+        language=language,
+        criteria=SUMMARY_CRITERIA,
+        sources=(data_origin(f"code-to-text-{language}", len(found)),),
+        doing="Summarising functions",
+    )
+
+
+def judge(name: str, item: LineItem, payload: Plain, text: str) -> bool:
+    """The `corpus.tasks.Judge` of items with tests: "exact" as `exactly`, "tests" if the item's tests pass.
+
+    Raises SandboxError where tests cannot be run safely.
+    """
+    if not text or name == "exact":
+        return exactly(name, item, payload, text)
+    assert name == "tests", f"there is no criterion {name}"
+    if "function" in payload:
+        return tests_pass(function_item_of(payload), text)
+    return tests_pass(Infilling(**payload["infilling"]), text)
