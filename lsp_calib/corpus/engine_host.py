@@ -25,8 +25,8 @@ from lsp_calib import home
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.completion.prompt import LayoutChooser, WindowSize
 from lsp_calib.corpus.header import FeatureList, ObservationList, SimilarityList
+from lsp_calib.corpus.places import Plain
 from lsp_calib.corpus.records import Record
-from lsp_calib.corpus.runner import Plain
 from lsp_calib.errors import DataError, EngineDiedError, SettingsError
 from lsp_calib.inference import open_engine
 from lsp_calib.inference.choice import EngineChoice, Remote

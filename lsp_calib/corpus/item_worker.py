@@ -35,8 +35,8 @@ from lsp_calib.corpus.engine_host import (
 from lsp_calib.corpus.functions import STRATUM, SummaryItem, function_of, summary_item_of
 from lsp_calib.corpus.header import FeatureList
 from lsp_calib.corpus.lines import LineItem, line_item_of, surroundings_of, without_below
+from lsp_calib.corpus.places import Plain
 from lsp_calib.corpus.records import Alternative, project
-from lsp_calib.corpus.runner import Plain
 from lsp_calib.corpus.second_answer import Agreement, agreement, second_request
 from lsp_calib.corpus.summary_observation import (
     LISTED,

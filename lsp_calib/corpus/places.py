@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 import re
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from lsp_calib.characters import indentation_of
+
+Plain = Mapping[str, Any]
+"""JSON types: the data of an item as they are sent to a worker, and its results."""
 
 # The share of each kind of place in finished lines, as people ask for completions there. Most requests come
 # after Enter, with the indentation already there, and while a word is being typed.
@@ -44,3 +50,9 @@ def drawn_place(line: str, rng: random.Random) -> tuple[str, int]:
     known = {stratum: column for stratum, column in columns.items() if column is not None}
     (stratum,) = rng.choices(list(known), weights=[STRATA[one] for one in known])
     return stratum, known[stratum]
+
+
+def in_asking_order(items: Iterable[str]) -> list[str]:
+    """Ids of items in the order in which a run asks for them, which has nothing to do with that of the items:
+    the answers of an unfinished run are a fair sample."""
+    return sorted(items, key=lambda item: hashlib.sha256(item.encode("utf-8", "replace")).digest())

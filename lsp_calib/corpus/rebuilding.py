@@ -21,8 +21,8 @@ from lsp_calib.completion.prompt import ALONE, Layout, build_prompt
 from lsp_calib.corpus.engine_host import prompt_hash
 from lsp_calib.corpus.header import FeatureList, Header
 from lsp_calib.corpus.lines import NEW_LINE, WRITING_ON, LineItem, surroundings_of, without_below
+from lsp_calib.corpus.places import Plain
 from lsp_calib.corpus.records import Alternative, Record, read_records, write_records
-from lsp_calib.corpus.runner import Plain
 from lsp_calib.errors import DataError, ModelError, install_command
 from lsp_calib.files import read_file
 from lsp_calib.inference.generation.run import GenerationBuilder

@@ -17,20 +17,17 @@ import threading
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import attrs
 
 from lsp_calib import home
 from lsp_calib.corpus.header import Header
 from lsp_calib.corpus.journal import Journal, journal_path
+from lsp_calib.corpus.places import Plain, in_asking_order
 from lsp_calib.corpus.records import Record
 from lsp_calib.errors import DataError, EngineError, StoppedError
-
-Plain = Mapping[str, Any]
-"""JSON types: the data sent to a worker, and its results."""
 
 Ask = Callable[[Plain], Plain]
 """Asks for one item. Returns {"record": a row as `Record.to_row` makes it, "timing": {name: number}}.
@@ -330,9 +327,3 @@ def _check_kept(
 
 def _listed(criteria: Collection[str]) -> str:
     return " and ".join(sorted(criteria)) or "nothing"
-
-
-def in_asking_order(items: Iterable[str]) -> list[str]:
-    """Ids of items in the order in which a run asks for them, which has nothing to do with that of the items:
-    the answers of an unfinished run are a fair sample."""
-    return sorted(items, key=lambda item: hashlib.sha256(item.encode("utf-8", "replace")).digest())

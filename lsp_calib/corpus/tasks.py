@@ -28,8 +28,7 @@ from lsp_calib.corpus.lines import (
     plain,
     sample_lines,
 )
-from lsp_calib.corpus.places import BEHIND_OPENER
-from lsp_calib.corpus.runner import Plain, in_asking_order
+from lsp_calib.corpus.places import BEHIND_OPENER, Plain, in_asking_order
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.files import open_file
 from lsp_calib.languages import name_of

@@ -16,7 +16,7 @@ from typing import Any
 import attrs
 
 from lsp_calib.corpus.lines import LineItem, read_lines_of
-from lsp_calib.corpus.runner import Plain
+from lsp_calib.corpus.places import Plain
 from lsp_calib.corpus.tasks import FEWEST, Task, exactly
 from lsp_calib.errors import DataError, SandboxError
 from lsp_calib.files import read_file, replace_file

@@ -35,7 +35,7 @@ from lsp_calib.corpus.lines import (
     read_lines_of,
     source_files,
 )
-from lsp_calib.corpus.runner import Plain
+from lsp_calib.corpus.places import Plain
 from lsp_calib.corpus.tasks import FEWEST, Row, Task, exactly, project_names, some_of, text
 from lsp_calib.errors import DataError
 from lsp_calib.exclusion import Exclusion

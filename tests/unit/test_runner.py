@@ -29,8 +29,9 @@ from lsp_calib.corpus import journal
 from lsp_calib.corpus.header import FeatureList, Header
 from lsp_calib.corpus.journal import Journal, journal_path
 from lsp_calib.corpus.lines import INSERTING, WRITING_ON
+from lsp_calib.corpus.places import Plain
 from lsp_calib.corpus.records import Record, read_records, write_records
-from lsp_calib.corpus.runner import Answer, Ask, Plain, alone, processes, run, team
+from lsp_calib.corpus.runner import Answer, Ask, alone, processes, run, team
 from lsp_calib.errors import DataError, EngineError, StoppedError
 from lsp_calib.summarization.prompt import AUGMENTED
 from lsp_calib.summarization.prompt import VERSION as PLAIN
