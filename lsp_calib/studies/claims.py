@@ -12,9 +12,16 @@ from lsp_calib.calibration.arrays import FloatArray
 from lsp_calib.calibration.reliability import wilson_interval
 from lsp_calib.calibration.validation import Interval, percentile_interval
 from lsp_calib.report.words import signed
-from lsp_calib.studies.cells import APART, FIRST_T, RANDOM, Cell, adjusted_p_values
-from lsp_calib.studies.numbers import Resamples, rank_correlation
 from lsp_calib.studies.page import Claim, Study, ranged
+from lsp_calib.studies.score import (
+    APART,
+    FIRST_T,
+    RANDOM,
+    Cell,
+    Resamples,
+    adjusted_p_values,
+    rank_correlation,
+)
 from lsp_calib.studies.spiess import LINE as ON_LN_P
 from lsp_calib.studies.spiess import against_auc, pairs_judged_twice, scored
 from lsp_calib.studies.virk import ALPHA, HEADLINE

@@ -16,9 +16,9 @@ from lsp_calib.calibration.validation import Interval
 from lsp_calib.files import replace_file
 from lsp_calib.report.markup import Markup, joined, prose, section, style, tag
 from lsp_calib.report.markup import table as html_table
-from lsp_calib.studies.cells import Cell, RowKey, cell_json, number
 from lsp_calib.studies.published import Quoted
 from lsp_calib.studies.report import csv_text, table_lines
+from lsp_calib.studies.score import Cell, RowKey, cell_json, number
 
 if TYPE_CHECKING:
     from lsp_calib.studies.figures_theme import Draw

@@ -18,11 +18,11 @@ from lsp_calib.errors import LspCalibError, StoppedError
 from lsp_calib.inference.models.cards import locate
 from lsp_calib.settings import Settings, engine_choice
 from lsp_calib.studies import page, spiess, virk
-from lsp_calib.studies.cells import File, find_files, largest
 from lsp_calib.studies.claims import claims_of
 from lsp_calib.studies.data import data_set
 from lsp_calib.studies.page import CLAIM_COLUMNS, Claim, Study
 from lsp_calib.studies.report import print_tables
+from lsp_calib.studies.score import File, find_files, largest
 from lsp_calib.studies.token_study import TOKEN
 from lsp_calib.terminal import Console
 

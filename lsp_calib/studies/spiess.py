@@ -19,20 +19,6 @@ from lsp_calib.studies.calibration_errors import (
     risk_coverage,
     smooth_ece,
 )
-from lsp_calib.studies.cells import (
-    APART,
-    RANDOM,
-    RAW,
-    Answers,
-    Cell,
-    File,
-    Row,
-    RowKey,
-    Stated,
-    answers_of,
-    cell_of,
-    stated,
-)
 from lsp_calib.studies.figures import (
     Roc,
     draw_against_auc,
@@ -41,7 +27,6 @@ from lsp_calib.studies.figures import (
     draw_risk_coverage,
     draw_roc,
 )
-from lsp_calib.studies.numbers import OURS, PLATT, RESCALINGS, rank_correlation, roc
 from lsp_calib.studies.page import NOT_RUN, Compared, Picture, Section, Study, Table, ranged
 from lsp_calib.studies.published import (
     SPIESS,
@@ -49,6 +34,25 @@ from lsp_calib.studies.published import (
     published,
     quoted_from_spiess,
     table,
+)
+from lsp_calib.studies.score import (
+    APART,
+    OURS,
+    PLATT,
+    RANDOM,
+    RAW,
+    RESCALINGS,
+    Answers,
+    Cell,
+    File,
+    Row,
+    RowKey,
+    Stated,
+    answers_of,
+    cell_of,
+    rank_correlation,
+    roc,
+    stated,
 )
 
 LINE = "Platt on ln p"

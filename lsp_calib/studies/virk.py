@@ -10,8 +10,20 @@ from typing import Any
 from lsp_calib.errors import DataError
 from lsp_calib.report.words import signed
 from lsp_calib.studies.baselines import token_positions
-from lsp_calib.studies.cells import (
+from lsp_calib.studies.figures import draw_roc, draw_skill_by_t, draw_token_positions
+from lsp_calib.studies.page import NOT_RUN, Compared, Picture, Section, Study, Table, ranged
+from lsp_calib.studies.published import (
+    FULL_ECE,
+    VIRK,
+    Quoted,
+    published,
+    quoted_from_virk,
+    said,
+    table,
+)
+from lsp_calib.studies.score import (
     APART,
+    FIRST,
     FIRST_T,
     FIRST_T_ARITHMETIC,
     RAW,
@@ -24,18 +36,6 @@ from lsp_calib.studies.cells import (
     answers_of,
     cell_of,
     stated,
-)
-from lsp_calib.studies.figures import draw_roc, draw_skill_by_t, draw_token_positions
-from lsp_calib.studies.numbers import FIRST
-from lsp_calib.studies.page import NOT_RUN, Compared, Picture, Section, Study, Table, ranged
-from lsp_calib.studies.published import (
-    FULL_ECE,
-    VIRK,
-    Quoted,
-    published,
-    quoted_from_virk,
-    said,
-    table,
 )
 from lsp_calib.studies.spiess import quoted_pair, raw_over_rescaled, roc_of, scored
 from lsp_calib.studies.token_study import COLUMNS, TOKEN, read_numbers, rows_by_bins

@@ -25,16 +25,22 @@ from lsp_calib.corpus.header import Header
 from lsp_calib.corpus.records import Record, write_records
 from lsp_calib.errors import DataError
 from lsp_calib.studies import published
-from lsp_calib.studies.cells import APART, RANDOM, RAW, answers_of, cell_of, find_files, largest
-from lsp_calib.studies.numbers import (
+from lsp_calib.studies.paper import repeat_studies
+from lsp_calib.studies.score import (
+    APART,
     PLATT,
+    RANDOM,
+    RAW,
     Resamples,
     adjusted,
+    answers_of,
+    cell_of,
+    find_files,
+    largest,
     paired_p_value,
     random_folds,
     rank_correlation,
 )
-from lsp_calib.studies.paper import repeat_studies
 from lsp_calib.values import ModelIdentity
 
 

@@ -32,8 +32,8 @@ from lsp_calib.inference.engine import LoadedModel, Request
 from lsp_calib.inference.local.run import Normaliser
 from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.studies import page, tasks, token_study
-from lsp_calib.studies.cells import find_files, largest
 from lsp_calib.studies.paper import decode_missing, repeat_studies
+from lsp_calib.studies.score import find_files, largest
 from lsp_calib.studies.scoring import Counting, Counts
 from lsp_calib.studies.tasks import (
     FunctionItem,

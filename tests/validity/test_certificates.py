@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from lsp_calib.calibration.certificates import Certificate, Ledger, Promise, Watch, certify
 from lsp_calib.calibration.scores import brier_score
 from lsp_calib.calibration.validation import bootstrap_difference, bootstrap_interval
-from lsp_calib.studies.numbers import adjusted, paired_p_value
+from lsp_calib.studies.score import adjusted, paired_p_value
 
 pytestmark = pytest.mark.long
 

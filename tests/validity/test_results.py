@@ -10,7 +10,10 @@ import pytest
 from confidence_rendering import MODELS, results_blocks, studies
 from write_confidence import written
 
-from lsp_calib.studies.cells import (
+from lsp_calib.studies.page import Compared
+from lsp_calib.studies.paper import repeat_studies
+from lsp_calib.studies.reflective_scores import FORMS
+from lsp_calib.studies.score import (
     APART,
     FIRST_T,
     Cell,
@@ -20,9 +23,6 @@ from lsp_calib.studies.cells import (
     find_files,
     largest,
 )
-from lsp_calib.studies.page import Compared
-from lsp_calib.studies.paper import repeat_studies
-from lsp_calib.studies.reflective_scores import FORMS
 from lsp_calib.studies.spiess import pairs_judged_twice, scored
 from lsp_calib.studies.virk import LINE
 
