@@ -50,7 +50,7 @@ class FeatureList:
 class SimilarityList:
     """The similarities that the records of a file hold, in this order.
 
-    version: the `evaluation.thresholds.VERSION` that they were computed with. encoder, sha256: the name of
+    version: the `corpus.thresholds.VERSION` that they were computed with. encoder, sha256: the name of
     the encoder's card, and the checksum of its network.
     """
 

@@ -325,7 +325,7 @@ def paper(as_json: bool, quiet: bool, threads: int, data_dir: Path | None, **opt
 @json_option
 def thresholds(data_dir: Path | None, output: Path | None, as_json: bool) -> None:
     """From which similarity on people called two summaries similar: for the installed encoder."""
-    from lsp_calib.studies.evaluate import derive_thresholds
+    from lsp_calib.studies.thresholds import derive_thresholds
 
     report = derive_thresholds(data_dir, output)
     show(report, as_json=as_json)

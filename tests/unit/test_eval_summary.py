@@ -291,7 +291,7 @@ class TestCommand:
         from test_thresholds import SHIPPED
 
         document = json.loads(SHIPPED.read_text("utf-8"))
-        document["settings"] = {"best-f1": {"metric": "rouge-l", "threshold": 0.5}}
+        document["settings"] = {"best-f1": {"metric": "bertscore-f1", "threshold": 0.5}}
         (tmp_path / "t.json").write_text(json.dumps(document))
         result = self.invoke(
             *("--records", kept, "--thresholds", tmp_path / "t.json", "--json", "--resamples", 20)

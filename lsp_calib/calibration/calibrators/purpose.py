@@ -19,7 +19,7 @@ State = Literal["shipped", "learning", "ready", "drifted"]
 
 MOST_AGREE = "most-agree"
 SUMMARY_CRITERIA = (MOST_AGREE, "high-precision", "best-f1", "high-recall")
-"""Criteria of a summary that is like a person's, the default first; rules: `evaluation.thresholds`."""
+"""Criteria of a summary that is like a person's, the default first; rules: `corpus.thresholds`."""
 LENT: tuple[Source, ...] = ("prior", "pooled")
 """The sources of calibrators without labels of their purpose: these come from other models, or from other
 languages and windows."""
