@@ -27,17 +27,31 @@ SPIESS_NAMES: Mapping[str, str] = {
 def published() -> Mapping[str, Any]:
     """The document: for each study its `reference`, `tables` (with section and values) and `text`.
 
-    Of Spiess et al. also `discrepancies`: pairs of statements that differ by more than their rounding.
+    Of Spiess et al. and Virk et al. also `discrepancies`: pairs of statements that differ by more than their
+    rounding.
     """
     text = resources.files(__package__).joinpath("published.json").read_text("utf-8")
     document: Mapping[str, Any] = json.loads(text)
     return document
 
 
+@functools.cache
 def table(study: str, name: str) -> Mapping[str, Any]:
-    """The values of a table."""
-    values: Mapping[str, Any] = published()[study]["tables"][name]["values"]
-    return values
+    """The values of a table; of many cells: by model, measure (of Spiess et al.), column and metric."""
+    one = published()[study]["tables"][name]
+    if "values" in one:
+        values: Mapping[str, Any] = one["values"]
+        return values
+
+    def named(cells: list[list[float | None]]) -> dict[str, dict[str, float | None]]:
+        # CodeGen2 has fewer columns: it is not scored on repair.
+        pairs = zip(one["columns"], cells, strict=False)
+        return {column: dict(zip(one["metrics"], cell, strict=True)) for column, cell in pairs}
+
+    return {
+        model: named(rows) if isinstance(rows, list) else {name: named(row) for name, row in rows.items()}
+        for model, rows in one["rows"].items()
+    }
 
 
 def said(study: str, name: str) -> Mapping[str, Any]:

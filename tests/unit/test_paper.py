@@ -125,7 +125,7 @@ class TestPublished:
         for study in ("spiess", "virk", "full-ece"):
             for name, one in published.published()[study]["tables"].items():
                 assert one["section"], name
-                assert "page" in one
+                assert one["what"], name
 
     def test_a_number_is_found_by_our_names(self):
         quoted = published.quoted_from_spiess("6", "DyPyBench", "total", "skill")
