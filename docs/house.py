@@ -24,7 +24,8 @@ _GROUND = 4
 _PLACES = {
     "server": 0.28,
     "commands": 0.74,
-    "evaluation": 0.9,
+    "studies": 0.9,
+    "corpus": 0.9,
     "report": 0.14,
     "settings": 0.66,
     "feedback": 0.06,

@@ -101,7 +101,7 @@ def copy_error(error: E) -> E:
 def install_command(*extras: str) -> str:
     """The command that adds extras to this installation, for a shell in the environment of lsp-calib.
 
-    >>> install_command("local", "figures")
-    "pip install 'lsp-calib[local,figures]'"
+    >>> install_command("local", "studies")
+    "pip install 'lsp-calib[local,studies]'"
     """
     return f"pip install 'lsp-calib[{','.join(extras)}]'"

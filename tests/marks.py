@@ -1,6 +1,6 @@
 """Which of these tests are for `make test-long`, which must run alone, and how often some repeat.
 
-For `make test-long`: runs of the real model like others, kills, simulations, and most of what evaluation,
+For `make test-long`: runs of the real model like others, kills, simulations, and most of what the studies,
 bench, sandbox and git do. Alone: what measures time. Whole files say so themselves. Whatever asks for the
 real model is marked too: two decodes never run at once, while tests that need no model run beside one.
 `make test-thorough` runs the same long tests, and those that ask `repetitions` repeat themselves more often.
@@ -108,7 +108,7 @@ LONG = {
         "test_a_journal_cut_anywhere_is_taken_up_to_the_same_file",
         "test_killed_at_twenty_moments_nothing_is_lost_or_done_twice",
     },
-    # Of evaluation, bench, sandbox and git; and simulations and fits of which another one is made each time.
+    # Of the studies, bench, sandbox and git; and simulations and fits of which another one is made each time.
     "test_ablation.py": {
         "test_labels_of_a_project_do_not_touch_its_own_predictions",
         "test_a_row_of_one_measure_is_platt_scaling_of_it_out_of_fold",

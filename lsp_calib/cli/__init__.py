@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +15,7 @@ import click
 from lsp_calib import __version__
 from lsp_calib.characters import shown
 from lsp_calib.cli.learning import calibrate, calibrators, feedback, refit, report
-from lsp_calib.cli.models import data, models
+from lsp_calib.cli.models import models
 from lsp_calib.cli.shared import (
     FILE,
     Group,
@@ -28,8 +30,7 @@ from lsp_calib.cli.shared import (
     threads_option,
     warn,
 )
-from lsp_calib.errors import LspCalibError, SettingsError, StoppedError
-from lsp_calib.studies.cli import evaluate
+from lsp_calib.errors import LspCalibError, SettingsError, StoppedError, install_command
 
 if TYPE_CHECKING:
     from lsp_calib.settings import Settings
@@ -40,17 +41,44 @@ _GROUPS = {
     "Learn": ("report", "calibrate", "refit", "calibrators", "feedback"),
     "Research": ("eval", "bench", "data"),
 }
+_STUDIES = {
+    "eval": "Measure models: the tables that the documentation quotes.",
+    "data": "List and get evaluation data.",
+}
+"""The commands of the extra `studies`, whose code is imported only when one is asked for, and their help."""
+_NEEDED = ("matplotlib", "nltk", "onnxruntime", "rouge_score", "scipy", "sklearn", "tokenizers")
+"""What the extra `studies` installs."""
 
 
 class _Group(Group):
     """Lists its commands by purpose. Prints an error as one line and exits with its code."""
 
-    def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        longest = max(map(len, self.commands))
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        longest = max(map(len, self.list_commands(ctx)))
         for title, names in _GROUPS.items():
             with formatter.section(title):
-                texts = (self.commands[name].get_short_help_str(formatter.width - longest) for name in names)
+                texts = (self._help_of(name, formatter.width - longest) for name in names)
                 formatter.write_dl([*zip((f"{name:{longest}}" for name in names), texts, strict=True)])
+
+    def _help_of(self, name: str, width: int) -> str:
+        return _STUDIES.get(name) or self.commands[name].get_short_help_str(width)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*super().list_commands(ctx), *_STUDIES]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Raises SettingsError for a command of the extra `studies` where something of that is missing."""
+        if cmd_name not in _STUDIES:
+            return super().get_command(ctx, cmd_name)
+        missing = [module for module in _NEEDED if find_spec(module) is None]
+        if missing:
+            raise SettingsError(
+                f"`lsp-calib {cmd_name}` needs the extra `studies`; missing here: {', '.join(missing)}. "
+                f"Run `{install_command('studies')}`."
+            )
+        # By name: what serves an editor imports nothing of the studies.
+        command: click.Command = importlib.import_module("lsp_calib.studies.cli").COMMANDS[cmd_name]
+        return command
 
     def invoke(self, ctx: click.Context) -> Any:
         # A terminal's or a file's encoding may not have the badges, or a name of a file: it is shown escaped.
@@ -258,5 +286,5 @@ def doctor(as_json: bool, quick: bool, bundle: Path | None) -> None:
     raise SystemExit(run(as_json=as_json, quick=quick, bundle=bundle))
 
 
-for command in (calibrate, calibrators, data, evaluate, feedback, models, refit, report):
+for command in (calibrate, calibrators, feedback, models, refit, report):
     main.add_command(command)

@@ -88,7 +88,7 @@ def _checked_date(_context: click.Context, _parameter: click.Parameter, day: str
     default="line",
     show_default=True,
     help="line: completions of lines. summary: summaries of functions; documented ones are summarised with "
-    "their documentation hidden, and compared with it (`models pull minilm-l6-v2`, extra `evaluation`).",
+    "their documentation hidden, and compared with it (`models pull minilm-l6-v2`, extra `similarity`).",
 )
 @language_option
 @click.option(

@@ -306,23 +306,3 @@ def said(option: str) -> Any:
     context = click.get_current_context()
     given = context.get_parameter_source(option)
     return None if given in (None, ParameterSource.DEFAULT) else context.params[option]
-
-
-def default_output(name: str) -> Path:
-    """The folder of a task's records and tables, where none is named."""
-    return Path("lsp-calib-eval") / name
-
-
-def run_or_replay(name: str, make_task: Callable[[int], Any], options: dict[str, Any]) -> None:
-    """Run a task, drawn by the seed, or replay its records, and print the scores."""
-    from lsp_calib.studies.evaluate import ScoringOptions, replay
-    from lsp_calib.studies.evaluate import evaluate as run
-
-    as_json, quiet, output = options.pop("as_json"), options.pop("quiet"), options.pop("output")
-    records, asking = options.pop("records"), asking_of(options, quiet=quiet or as_json)
-    scoring = ScoringOptions(**options)
-    if records is not None:
-        report = replay(name, records, output, asking, scoring, said("language"))
-    else:
-        report = run(make_task(asking.seed), output or default_output(name), asking, scoring)
-    show(report, as_json=as_json)

@@ -47,16 +47,15 @@ from lsp_calib.corpus.asking import AskingOptions
 from lsp_calib.corpus.commits import Wish, commit_task
 from lsp_calib.corpus.functions import SUMMARY, documented_task
 from lsp_calib.corpus.git_objects import addresses_of_user
-from lsp_calib.corpus.header import Header, origin
+from lsp_calib.corpus.header import Header
 from lsp_calib.corpus.lines import GIT, distinct
+from lsp_calib.corpus.places import check_groups
 from lsp_calib.corpus.rebuilding import recompute_features
-from lsp_calib.corpus.records import Record, check_header, read_records, sources_of
-from lsp_calib.corpus.tasks import FEWEST, Task, check_groups, line_task
+from lsp_calib.corpus.records import Record, check_header, groups_of, read_records, sources_of
+from lsp_calib.corpus.tasks import FEWEST, Task, line_task
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.settings import Settings
-from lsp_calib.studies.pinned import refuse_blind
-from lsp_calib.studies.scores import groups_of
 from lsp_calib.terminal import Console
 
 T = TypeVar("T")
@@ -206,8 +205,7 @@ class CalibrationOptions:
 def calibrate(options: CalibrationOptions, tell: Say) -> CalibrationReport:
     """Fit a calibrator on source or on records. tell: is told which commits were taken.
 
-    Raises DataError if there is too little source, or if it is of the blind set and `output` is given (such a
-    calibrator is for others), or for records of another task or language than asked for;
+    Raises DataError if there is too little source, or for records of another task or language than asked for;
     SettingsError if there is nothing to fit on, or if `output` is a file of something else.
     """
     output, asking = options.output, options.asking
@@ -272,7 +270,7 @@ def _counted(records: Iterable[Record]) -> list[Record]:
 
 
 def _items(options: CalibrationOptions, engine: Settings, tell: Say) -> Task:
-    """The lines or functions to ask for. Raises DataError if they are too few, or of the blind set."""
+    """The lines or functions to ask for. Raises DataError if they are too few."""
     paths, samples, asking = options.paths, options.samples, options.asking
     unseen = (*engine.exclude, *options.exclude)
     if options.task == SUMMARY:
@@ -287,11 +285,7 @@ def _items(options: CalibrationOptions, engine: Settings, tell: Say) -> Task:
     else:
         items = _committed_task(options, options.from_git, unseen, tell)
     asked_for = [(id_, str(payload["group"])) for id_, payload in items.items]
-    groups = [group for _, group in asked_for]
-    apart = asking.apart(groups)
-    if options.output is not None:
-        refuse_blind(_projects(set(groups) - apart), items.language)
-    check_groups(asked_for, apart, PLURAL[items.name])
+    check_groups(asked_for, asking.apart([group for _, group in asked_for]), PLURAL[items.name])
     return items
 
 
@@ -357,7 +351,7 @@ def fit_records(
     projects that are not held out. Each line counts once, unless the calibrator is to be shipped. created:
     ISO date.
 
-    Raises DataError if they are of another task, too few, or, to be shipped, of the blind set.
+    Raises DataError if they are of another task, or too few.
     """
     if header.task not in TASKS:
         raise DataError(
@@ -373,9 +367,6 @@ def fit_records(
                 f"{FEWEST} are needed. Name more source."
             )
     purpose = Purpose(header.model, header.prompt_version, cast(TaskName, header.task), header.language)
-    if shipped:
-        for language in purpose.languages:
-            refuse_blind(_projects({record.group for record in shown}), language)
     answers = LabelledAnswers(
         purpose,
         [record.evidence(header) for record in shown],
@@ -414,11 +405,6 @@ def ranked(record: Record) -> Ranked:
         math.fsum(record.logprobs_given_typed), [other.logprob(record) for other in record.alternatives]
     )
     return [(share, other.correct["exact"]) for share, other in zip(given, record.alternatives, strict=True)]
-
-
-def _projects(groups: Iterable[str]) -> list[str]:
-    """The names of the projects, without versions, that groups of records are of."""
-    return [origin(group, 1).name for group in groups]
 
 
 def recompute(records: Path | None, paths: tuple[Path, ...], sources: Path, model: str | None) -> str:

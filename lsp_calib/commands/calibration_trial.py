@@ -27,10 +27,9 @@ from lsp_calib.calibration.validation import (
 )
 from lsp_calib.corpus.functions import SUMMARY
 from lsp_calib.corpus.header import Header
-from lsp_calib.corpus.records import Record, sources_of
+from lsp_calib.corpus.records import Record, groups_of, sources_of
 from lsp_calib.corpus.thresholds import shipped_thresholds
 from lsp_calib.errors import DataError
-from lsp_calib.studies.scores import groups_of
 from lsp_calib.terminal import Console
 from lsp_calib.values import Tier
 

@@ -26,7 +26,7 @@ from lsp_calib.settings import Settings, engine_choice
 
 
 def collect_records(task: Task, path: Path, asking: AskingOptions) -> tuple[Header, list[Record]]:
-    """The records of a task, kept in `path`. Raises as `evaluation.collect.collect`."""
+    """The records of a task, kept in `path`. Raises as `corpus.asking.collect`."""
     if asking.workers.remotes:
         given = Settings(remote_url=asking.workers.remotes[0], remote_model=asking.model)
     else:

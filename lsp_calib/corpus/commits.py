@@ -21,12 +21,10 @@ from lsp_calib.completion.context import Cursor
 from lsp_calib.corpus.git_objects import ObjectReader, object_reader
 from lsp_calib.corpus.git_repository import find_repository, printable
 from lsp_calib.corpus.lines import GIT, INSERTING, WRITING_ON, LineItem, distinct, is_source, plain
-from lsp_calib.corpus.places import drawn_place, is_asked_for
+from lsp_calib.corpus.places import FEWEST_GROUPS, drawn_place, grouped, is_asked_for
 from lsp_calib.corpus.tasks import (
     FEWEST,
-    FEWEST_GROUPS,
     Task,
-    grouped,
     language_below,
     project_names,
 )

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import random
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from lsp_calib.characters import indentation_of
+from lsp_calib.errors import DataError
 
 Plain = Mapping[str, Any]
 """JSON types: the data of an item as they are sent to a worker, and its results."""
@@ -56,3 +57,42 @@ def in_asking_order(items: Iterable[str]) -> list[str]:
     """Ids of items in the order in which a run asks for them, which has nothing to do with that of the items:
     the answers of an unfinished run are a fair sample."""
     return sorted(items, key=lambda item: hashlib.sha256(item.encode("utf-8", "replace")).digest())
+
+
+FEWEST_GROUPS = 3
+"""Fewer groups cannot be split into parts to fit on, to choose by, and to judge by."""
+_OF_A_FILE = re.compile(r".+:(?:[0-9a-f]+\.)?\d+:\d+", re.DOTALL)
+
+
+def grouped(items: Sequence[tuple[str, str]]) -> list[str]:
+    """The group of each item: its project if there are at least three, else its file.
+
+    items: (id, project); the id of an item of a file is PROJECT/FILE:LINE:COLUMN. Two projects whose items
+    are of no files are not taken apart: the user has said what belongs together.
+
+    >>> grouped([("p/a.py:1:1", "p"), ("q/b.py:1:1", "q"), ("r/c.py:1:1", "r")])
+    ['p', 'q', 'r']
+    >>> grouped([("p/a.py:1:1", "p"), ("p/b.py:1:1", "p"), ("q/a.py:1:1", "q")])
+    ['p/a.py', 'p/b.py', 'q/a.py']
+    """
+    projects = [project for _, project in items]
+    if len(set(projects)) >= FEWEST_GROUPS:
+        return projects
+    if len(set(projects)) > 1 and not all(_OF_A_FILE.fullmatch(item) for item, _ in items):
+        return projects
+    return [item.rsplit(":", 2)[0] for item, _ in items]
+
+
+def check_groups(items: Sequence[tuple[str, str]], apart: Collection[str], what: str) -> None:
+    """Raises DataError for items of too few files, before the model is asked for hours.
+
+    items: as for `grouped`. apart: the projects that are held out. what: the items' name in the plural.
+    """
+    fitted = [(item, project) for item, project in items if project not in apart]
+    found = sorted(set(grouped(fitted)))
+    if len(found) < FEWEST_GROUPS:
+        raise DataError(
+            f"The {len(fitted)} {what} are of {len(found)} files ({', '.join(found)}). "
+            f"Cross-validation needs {FEWEST_GROUPS} files. Name more source, such as the "
+            "folder of the project."
+        )

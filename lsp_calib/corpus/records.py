@@ -25,6 +25,7 @@ from lsp_calib.confidence import features
 from lsp_calib.confidence.features import SUMMARY_VERSION, summary_features
 from lsp_calib.corpus.header import Header, json_line, origin
 from lsp_calib.corpus.lines import INSERTING
+from lsp_calib.corpus.places import grouped
 from lsp_calib.corpus.second_answer import Agreement
 from lsp_calib.errors import DataError
 from lsp_calib.files import read_file, replace_file
@@ -376,6 +377,11 @@ def _unscaled(values: Sequence[int | None]) -> tuple[float | None, ...]:
 def _cost(row: Sequence[int]) -> tuple[int, int, int]:
     evaluated, reused, generated = row
     return int(evaluated), int(reused), int(generated)
+
+
+def groups_of(records: Iterable[Record]) -> list[str]:
+    """The group of each record: its project, or its file if there are fewer than three projects."""
+    return grouped([(record.item, record.group) for record in records])
 
 
 def _first_part(item: str) -> str:

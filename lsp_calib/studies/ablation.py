@@ -25,13 +25,13 @@ from lsp_calib.calibration.validation import Interval, grouped_folds, out_of_fol
 from lsp_calib.confidence.features import FEATURES, PLACES, raw_confidences
 from lsp_calib.corpus.header import Header
 from lsp_calib.corpus.lines import INSERTING, NEW_LINE, WRITING_ON
-from lsp_calib.corpus.records import Record
+from lsp_calib.corpus.records import Record, groups_of
 from lsp_calib.corpus.tasks import FEWEST
 from lsp_calib.errors import DataError
 from lsp_calib.files import replace_file
 from lsp_calib.studies.calibration_errors import BoundedError, simultaneous_errors
 from lsp_calib.studies.report import Table, csv_text, percent, print_tables, quality, titled_lines
-from lsp_calib.studies.scores import RESAMPLES, fit_curve, groups_of, tiers_of, without_empty_ece
+from lsp_calib.studies.scores import RESAMPLES, fit_curve, tiers_of, without_empty_ece
 
 if TYPE_CHECKING:
     from lsp_calib.terminal import Console

@@ -1,7 +1,8 @@
-"""The commands that measure models: `eval TASK`."""
+"""The commands of the extra `studies`, `eval` and `data`: loaded when they are asked for."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +16,17 @@ from lsp_calib.cli.shared import (
     SOURCE,
     Group,
     asking_of,
-    default_output,
     json_option,
     language_option,
     model_option,
     no_suffix_option,
     observe_option,
+    print_json,
     quiet_option,
     resamples_option,
     run_options,
-    run_or_replay,
     said,
+    say,
     seed_option,
     show,
     tell,
@@ -44,6 +45,26 @@ MEASURES = ("ask", "normalised", "verbalised", "scale")
 _data_dir = click.option(
     "--data-dir", type=FOLDER, help="The folder with the data sets; default: LSP_CALIB_DATA."
 )
+
+
+def default_output(name: str) -> Path:
+    """The folder of a task's records and tables, where none is named."""
+    return Path("lsp-calib-eval") / name
+
+
+def run_or_replay(name: str, make_task: Callable[[int], Any], options: dict[str, Any]) -> None:
+    """Run a task, drawn by the seed, or replay its records, and print the scores."""
+    from lsp_calib.studies.evaluate import ScoringOptions, replay
+    from lsp_calib.studies.evaluate import evaluate as run
+
+    as_json, quiet, output = options.pop("as_json"), options.pop("quiet"), options.pop("output")
+    records, asking = options.pop("records"), asking_of(options, quiet=quiet or as_json)
+    scoring = ScoringOptions(**options)
+    if records is not None:
+        report = replay(name, records, output, asking, scoring, said("language"))
+    else:
+        report = run(make_task(asking.seed), output or default_output(name), asking, scoring)
+    show(report, as_json=as_json)
 
 
 @click.group(name="eval", cls=Group)
@@ -373,3 +394,73 @@ def summary(data_dir: Path | None, language: str, samples: int | None, **options
     if options["records"] is None and options["output"] is None:
         options["output"] = default_output(f"{SUMMARY}-{language}")
     run_or_replay(SUMMARY, lambda seed: summary_task(data_dir, language, samples, seed), options)
+
+
+_pulled_to = click.option(
+    "--data-dir",
+    type=FOLDER,
+    envvar="LSP_CALIB_DATA",
+    help="The folder with evaluation data; default: LSP_CALIB_DATA.",
+)
+
+
+@click.group(cls=Group)
+def data() -> None:
+    """List and get evaluation data."""
+
+
+@data.command("list")
+@json_option
+@_pulled_to
+def data_list(as_json: bool, data_dir: Path | None) -> None:
+    """Known data sets: content, licence, and whether they are here with the right checksum."""
+    from lsp_calib.studies.pinned import status_of_all
+
+    rows = status_of_all(data_dir)
+    if as_json:
+        print_json(rows)
+        return
+    for row in rows:
+        state = "can be pulled" if row["pullable"] else "-"
+        if row["present"]:
+            state = "here" if row["checksumOk"] else "here, but with the WRONG CHECKSUM"
+        say(f"{row['name']:20} {row['records']:6}  {row['licence']:27} {state}")
+        say(f"{'':20} {row['what']}")
+    if data_dir is None:
+        say("Set LSP_CALIB_DATA, or give --data-dir, to say where the data are.")
+
+
+@data.command("pull")
+@click.argument("name")
+@_pulled_to
+def data_pull(name: str, data_dir: Path | None) -> None:
+    """Get a data set and verify its checksum; `projects` gets the pinned projects in Python,
+    `projects-java` and so on those in other languages, `projects-blind` those that nothing is fitted on."""
+    if data_dir is None:
+        raise SettingsError("Say where to put it: set LSP_CALIB_DATA to a folder, or give --data-dir.")
+    try:
+        say(_pulled(name, data_dir))
+    except OSError as error:
+        raise SettingsError(
+            f"{error.filename or data_dir} cannot be used: {error.strerror or error}. Give a folder that "
+            "you can write in, with --data-dir or as LSP_CALIB_DATA."
+        ) from error
+
+
+def _pulled(name: str, data_dir: Path) -> str:
+    """Get a data set, or a set of pinned projects, with a progress bar. Returns a sentence: where it is."""
+    from lsp_calib.commands.printing import download_progress
+    from lsp_calib.studies import data as folder
+    from lsp_calib.studies import pinned
+
+    if name in pinned.SETS:
+        with download_progress("Projects", files=True) as progress:
+            folders = pinned.pull_projects(pinned.SETS[name], data_dir, progress)
+        return f"{len(folders)} projects are in {data_dir / name}; their checksums are right."
+    entry = folder.data_set(name)
+    with download_progress(entry.name) as progress:
+        path = pinned.pull(entry, data_dir, progress)
+    return f"{name} is at {path}; its checksum is right."
+
+
+COMMANDS = {"eval": evaluate, "data": data}

@@ -58,7 +58,7 @@ def new_figure(theme: Theme, width: float, height: float) -> Figure:
         from matplotlib.figure import Figure
         from matplotlib.layout_engine import ConstrainedLayoutEngine
     except ImportError as error:
-        raise DataError(f"Figures need matplotlib ({error}). Run `{install_command('figures')}`.") from error
+        raise DataError(f"Figures need matplotlib ({error}). Run `{install_command('studies')}`.") from error
     layout = ConstrainedLayoutEngine(w_pad=_PAD, h_pad=_PAD)
     figure = Figure((width, height), dpi=_DPI, facecolor=theme.paper, layout=layout)
     FigureCanvasAgg(figure)

@@ -15,7 +15,7 @@ import numpy as np
 from lsp_calib.calibration.arrays import quietly
 from lsp_calib.calibration.validation import out_of_fold
 from lsp_calib.corpus.header import Header
-from lsp_calib.corpus.records import Record
+from lsp_calib.corpus.records import Record, groups_of
 from lsp_calib.corpus.tasks import FEWEST
 from lsp_calib.errors import DataError
 from lsp_calib.studies.reflective_measures import SCALE
@@ -27,7 +27,6 @@ from lsp_calib.studies.scores import (
     both_sides,
     few_right_note,
     fit_curve,
-    groups_of,
     labels,
     row_of,
     told_apart,

@@ -34,7 +34,7 @@ from lsp_calib.calibration.validation import (
 from lsp_calib.completion.prompt import PLAIN_VERSION
 from lsp_calib.confidence.features import arithmetic_mean, geometric_mean, raw_confidences
 from lsp_calib.corpus.header import Header
-from lsp_calib.corpus.records import Record, read_records
+from lsp_calib.corpus.records import Record, groups_of, read_records
 from lsp_calib.corpus.tasks import FEWEST
 from lsp_calib.corpus.thresholds import judged
 from lsp_calib.errors import DataError
@@ -48,7 +48,7 @@ from lsp_calib.studies.other_curves import (
     TemperatureCalibrator,
 )
 from lsp_calib.studies.reflective_scores import FORMS
-from lsp_calib.studies.scores import LEAST_SKILL, both_sides, groups_of, too_few_right
+from lsp_calib.studies.scores import LEAST_SKILL, both_sides, too_few_right
 from lsp_calib.studies.tasks import REPAIR, SYNTHESIS
 
 FOLDS = 5

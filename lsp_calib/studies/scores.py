@@ -18,8 +18,8 @@ from lsp_calib.calibration.tiers import PRESETS
 from lsp_calib.calibration.validation import Interval, out_of_fold, select_first_t, summarise
 from lsp_calib.confidence.features import measure_name, raw_confidences
 from lsp_calib.corpus.header import Header
-from lsp_calib.corpus.records import Record
-from lsp_calib.corpus.tasks import FEWEST, grouped
+from lsp_calib.corpus.records import Record, groups_of
+from lsp_calib.corpus.tasks import FEWEST
 from lsp_calib.errors import DataError
 from lsp_calib.values import Tier
 
@@ -94,11 +94,6 @@ class Scores:
             **attrs.asdict(self, filter=lambda field, _: field.name != "rows"),
             "rows": [row.to_json() for row in self.rows],
         }
-
-
-def groups_of(records: Sequence[Record]) -> list[str]:
-    """The group of each record: its project, or its file if there are fewer than three projects."""
-    return grouped([(record.item, record.group) for record in records])
 
 
 def score(

@@ -17,7 +17,7 @@ from lsp_calib.values import Prompt, Segment
 
 VERSION = "summary-bm25-1"
 AUGMENTED = f"{VERSION}-asap"
-"""The version of prompts with facts about the code beside it (`evaluation.augmentation`)."""
+"""The version of prompts with facts about the code beside it (`studies.augmentation`)."""
 
 SHOTS = 3
 """How many examples are looked for."""

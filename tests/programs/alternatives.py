@@ -23,10 +23,9 @@ from lsp_calib.calibration.scores import auc, skill_score
 from lsp_calib.calibration.validation import grouped_folds
 from lsp_calib.commands.calibrate import ranked
 from lsp_calib.corpus.header import Header
-from lsp_calib.corpus.records import Record, read_records
+from lsp_calib.corpus.records import Record, groups_of, read_records
 from lsp_calib.studies.ablation import SHIPPED, STEPS, run_ablation
 from lsp_calib.studies.report import percent, table_lines
-from lsp_calib.studies.scores import groups_of
 
 COLUMNS = (
     *("rank", "n", "right", "share of the rest: mean", "skill"),

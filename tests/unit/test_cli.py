@@ -3,9 +3,11 @@
 import asyncio
 import json
 import os
+import re
 import subprocess
 import sys
 import textwrap
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,7 @@ from test_runner_scores import HEADER, made_up
 import lsp_calib
 from lsp_calib import errors
 from lsp_calib.calibration.calibrators.refit import RefitResult
-from lsp_calib.cli import main
+from lsp_calib.cli import _NEEDED, main
 from lsp_calib.corpus.records import write_records
 from lsp_calib.feedback.personalisation import Refits
 from lsp_calib.inference.models import download, sidecar
@@ -52,7 +54,9 @@ def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 def commands(group: click.Group = main, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     yield path
-    for name, command in group.commands.items():
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
         if isinstance(command, click.Group):
             yield from commands(command, (*path, name))
         else:
@@ -96,7 +100,37 @@ def test_the_help_lists_every_command_by_purpose() -> None:
     lines = invoke("--help").stdout.splitlines()
     assert [line for line in lines if line.endswith(":")][1:] == ["Use:", "Learn:", "Research:"]
     listed = {line.split()[0] for line in lines[lines.index("Use:") :] if line.startswith("  ")}
-    assert listed == set(main.commands)
+    assert listed == set(main.list_commands(click.Context(main)))
+    of_studies = [line.split(maxsplit=1) for line in lines if line.startswith(("  eval", "  data"))]
+    for name, text in of_studies:
+        assert invoke(name, "--help").stdout.splitlines()[2].strip() == text
+
+
+@pytest.mark.parametrize("command", ["eval paper", "data list"])
+def test_what_needs_the_extra_for_studies_says_how_to_install_it(command: str) -> None:
+    result = python(
+        f"""
+        import sys
+        from importlib.machinery import PathFinder
+        found = PathFinder.find_spec
+        hidden = lambda name, *rest: None if name in ("sklearn", "nltk") else found(name, *rest)
+        PathFinder.find_spec = hidden
+        from lsp_calib.cli import main
+        main({command.split()!r})
+        """
+    )
+    assert result.returncode == errors.SettingsError.exit_code
+    assert result.stderr == (
+        f"lsp-calib: `lsp-calib {command.split()[0]}` needs the extra `studies`; missing here: nltk, "
+        "sklearn. Run `pip install 'lsp-calib[studies]'`.\n"
+    )
+
+
+def test_the_extra_for_studies_is_what_the_command_line_looks_for() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))["project"]
+    installed = {re.split("[><=]", one)[0] for one in project["optional-dependencies"]["studies"]}
+    module = {"scikit-learn": "sklearn", "rouge-score": "rouge_score"}
+    assert {module.get(name, name) for name in installed} == set(_NEEDED)
 
 
 def test_each_error_has_the_exit_code_of_its_page() -> None:

@@ -25,12 +25,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_download import index_fixture, silent, write_wheel  # noqa: F401 - a fixture
 
-from lsp_calib.cli.models import data as command
 from lsp_calib.completion.prompt import Layout, build_prompt
 from lsp_calib.corpus.tasks import line_task, read_own_lines
 from lsp_calib.errors import DataError, DownloadError, SettingsError
 from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.studies import pinned, registries, tasks
+from lsp_calib.studies.cli import data as command
 from lsp_calib.studies.data import (
     DATA_SETS,
     VARIABLE,

@@ -30,7 +30,7 @@ EDITORS = sorted((ROOT / "editor-configs").glob("*/README.md"))
 @pytest.mark.parametrize("page", [*PAGES, *EDITORS], ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_every_command_that_is_named_exists(page: Path) -> None:
     for first, second in re.findall(r"lsp-calib ([a-z]+)(?: ([a-z-]+))?", page.read_text("utf-8")):
-        command = main.commands.get(first)
+        command = main.get_command(click.Context(main), first)
         if command is None:
             assert not re.search(
                 rf"`lsp-calib {first}|^    lsp-calib {first}", page.read_text("utf-8"), re.M
@@ -82,7 +82,7 @@ def test_each_threat_names_tests_that_exist() -> None:
 
 def test_every_command_is_documented() -> None:
     text = "".join(page.read_text("utf-8") for page in PAGES)
-    for name in main.commands:
+    for name in main.list_commands(click.Context(main)):
         assert f"lsp-calib {name}" in text, name
 
 
@@ -191,9 +191,10 @@ def test_the_server_or_a_command_reaches_each_module() -> None:
 
 
 def _programs() -> set[str]:
-    """Modules that run by themselves: with `python -m`, or as the text of a command names them."""
+    """Modules that run by themselves: with `python -m`, or as the text of a command names them; and what the
+    command line imports by name."""
     started = r'\nif __name__ == "__main__":|sys.path.insert\(.*\n.*from (lsp_calib[\w.]+) import main'
-    programs = set()
+    programs = {"lsp_calib.studies.cli"}
     for file in PACKAGE.rglob("*.py"):
         if found := re.search(started, file.read_text("utf-8")):
             programs.add(found[1] or ".".join(file.relative_to(ROOT).with_suffix("").parts))

@@ -253,11 +253,11 @@ def test_a_file_in_the_place_of_another_folder_is_named(home: Path, name: str) -
 # itself, what the package ships, what was just made, and code that runs in a sandbox of its own.
 _ELSEWHERE = {
     *("server/admission.py", "tools/client.py"),
-    *("inference/processor.py", "inference/models/demands.py", "evaluation/paper/published.py"),
+    *("inference/processor.py", "inference/models/demands.py", "studies/published.py"),
     "inference/local/compiler.py",
     *("inference/models/cards.py", "inference/process/starting.py"),
-    *("report/markup.py", "evaluation/datasets/folder.py"),
-    *("evaluation/covering_tests.py", "evaluation/datasets/pinned.py", "evaluation/datasets/registries.py"),
+    *("report/markup.py", "studies/data.py"),
+    *("studies/covering_tests.py", "studies/pinned.py", "studies/registries.py"),
 }
 
 
@@ -265,7 +265,7 @@ def test_all_else_is_opened_in_one_place() -> None:
     found = set()
     for path in (ROOT / "lsp_calib").rglob("*.py"):
         name = path.relative_to(ROOT / "lsp_calib").as_posix()
-        if name.startswith(("evaluation/sandbox/", "evaluation/git_history/", "tools/bench/")):
+        if name.startswith(("studies/sandbox/", "corpus/git_", "tools/bench/")):
             continue
         calls = (one for one in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(one, ast.Call))
         if any(map(_opens, calls)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import cast
 
 import click
 from write_messages import MESSAGES, as_text, messages
@@ -26,7 +27,8 @@ def test_all_rooms_are_read() -> None:
     assert {path.split("/")[1] for path in FOUND} >= {
         "calibration",
         "cli",
-        "evaluation",
+        "corpus",
+        "studies",
         "feedback",
         "inference",
     }
@@ -37,8 +39,9 @@ def helps(command: click.Command) -> Iterator[str]:
     yield command.help or ""
     yield from (one.help or "" for one in command.params if isinstance(one, click.Option))
     if isinstance(command, click.Group):
-        for one in command.commands.values():
-            yield from helps(one)
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            yield from helps(cast(click.Command, command.get_command(context, name)))
 
 
 HELPS = [*dict.fromkeys(helps(main))]
