@@ -16,7 +16,7 @@ from pathlib import Path
 import attrs
 
 from lsp_calib.calibration.calibrators.purpose import SUMMARY_CRITERIA, Origin
-from lsp_calib.characters import split_lines
+from lsp_calib.characters import same_line, split_lines
 from lsp_calib.completion.context import Cursor
 from lsp_calib.corpus.functions import (
     SUMMARY,
@@ -41,13 +41,14 @@ from lsp_calib.errors import DataError
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.studies.data import data_set, fields, number, read_items, texts
 from lsp_calib.studies.sandbox.runner import TestedProgram, all_tests_pass, tests_pass
+from lsp_calib.summarization.examples import NEAR_DUPLICATE, likeness, terms_of
 from lsp_calib.summarization.prompt import SHOTS
 from lsp_calib.syntax import functions, prose_lines
 
 
 @attrs.frozen
 class FunctionItem:
-    """A function whose body is to be written.
+    """A function whose body is to be written. group: of items that are alike.
 
     before, behind: the source up to and including its docstring, and what follows it. body: the right one.
     indentation: columns of its definition. tests, entry_points: as for `TestedProgram`.
@@ -60,6 +61,7 @@ class FunctionItem:
     tests: str
     entry_points: tuple[str, ...]
     indentation: int = 0
+    group: str = ""
 
     def program(self, completion: str) -> TestedProgram:
         source = f"{self.before}{completion.rstrip()}\n{self.behind}"
@@ -70,7 +72,7 @@ class FunctionItem:
         lines = split_lines(self.before)
         item = LineItem(
             id=self.id,
-            group=self.id,
+            group=self.group or self.id,
             stratum="function",
             cursor=Cursor.at(lines, len(lines) - 1, 0, "python"),
             target=self.body,
@@ -193,6 +195,22 @@ def problems(folder: Path | None = None) -> Iterator[Problem]:
     return read_items("mbpp", _problem, folder)
 
 
+def groups_by_likeness(found: Sequence[Problem]) -> dict[str, str]:
+    """The group of each problem by its id: the first one that it is like, over any number of steps.
+
+    Two are alike if their sentences or their references are near-duplicates, as examples of summaries may not
+    be either: "the area of a cone" beside "the area of a cylinder" teaches a fit what it is judged on.
+    """
+    words = [(terms_of(one.task), terms_of(one.reference)) for one in found]
+    first = list(range(len(found)))
+    for at, mine in enumerate(words):
+        for other, theirs in enumerate(words[:at]):
+            if any(likeness(*pair) >= NEAR_DUPLICATE for pair in zip(mine, theirs, strict=True)):
+                old, new = sorted((first[at], first[other]), reverse=True)
+                first = [new if one == old else one for one in first]
+    return {one.id: found[at].id for one, at in zip(found, first, strict=True)}
+
+
 def _problem(row: Row) -> Problem:
     # Some lines end in carriage returns, which do not belong to the code.
     reference = text(row, "code").replace("\r\n", "\n")
@@ -214,6 +232,18 @@ def _called(reference: str, tests: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in defined if name in named))
 
 
+MOST_OF_LINES = 80
+"""The fixes of the study have fewer tokens (Spiess et al. 2024, 3.3): words and signs, to any model."""
+
+LEFT_OUT = frozenset(
+    {
+        *("Closure-13", "Closure-102", "Jsoup-49", "Jsoup-64"),
+        *("SStuB/15359", "SStuB/15360", "SStuB/21575", "SStuB/22695", "SStuB/23283"),
+    }
+)
+"""The bugs that `Bug.left_out` rules out: records of them count in no score."""
+
+_WORD_OR_SIGN = re.compile(r"\w+|[^\w\s]")
 _HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@")
 
 
@@ -221,8 +251,8 @@ _HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@")
 class Bug:
     """A wrong line and its fix.
 
-    before, after: lines of context around it, without line ends.
-    moved: the buggy line was in another place (5 of Defects4J's); the context then contains it there.
+    before, after: lines of context around it, without line ends; of a line that was moved, they contain it in
+    its other place.
     """
 
     id: str
@@ -232,7 +262,15 @@ class Bug:
     fixed_line: str
     before: tuple[str, ...]
     after: tuple[str, ...]
-    moved: bool = False
+
+    @property
+    def left_out(self) -> str:
+        """Why the bug is not asked for; empty if it is."""
+        if same_line(self.buggy_line, self.fixed_line):
+            return "is right when the buggy line is copied: they differ in white space alone"
+        if len(_WORD_OR_SIGN.findall(self.fixed_line)) >= MOST_OF_LINES:
+            return f"has a fix of {MOST_OF_LINES} words and signs or more: the study's have fewer tokens"
+        return ""
 
     def line_item(self) -> LineItem:
         """The place of the fixed line, which is missing; above it a comment shows the buggy one.
@@ -274,7 +312,6 @@ def _of_patch(row: Row) -> Bug:
         fixed_line=body[fixed][1:],
         before=tuple(line for at, line in context if at < fixed),
         after=tuple(line for at, line in context if at > fixed),
-        moved=moved,
     )
 
 
@@ -380,7 +417,8 @@ Say = Callable[[str], None]
 def synthesis_task(
     name: str, folder: Path | None, samples: int | None, seed: int, say: Say = lambda _: None
 ) -> Task:
-    """Functions to be written from their signature and docstring, judged by tests; each is a group.
+    """Functions to be written from their signature and docstring, judged by tests; each is a group, of MBPP
+    those that are alike (`groups_by_likeness`).
 
     name: "humaneval" or "mbpp". folder: the evaluation data; None: LSP_CALIB_DATA. samples: number of
     functions, drawn at random; None: all. say: told how many problems of MBPP are left out: the description
@@ -388,35 +426,45 @@ def synthesis_task(
     Raises DataError if the data are missing, SandboxError if nothing isolates here.
     """
     if name == "humaneval":
-        found = list(synthesis(folder))
+        found = some_of(list(synthesis(folder)), samples, seed)
     else:
-        found = [
-            FunctionItem(one.id, *parts, one.checks, one.entry_points)
-            for one in problems(folder)
-            if (parts := one.as_function()) is not None
-        ]
-    published, usable = data_set(name).records, len(found)
-    found = some_of(found, samples, seed)
-    if name == "mbpp":
-        verdicts = all_tests_pass([(one, one.body) for one in found])
-        right = [one for one, passed in zip(found, verdicts, strict=True) if passed]
-        say(
-            f"MBPP: {published - usable} of {published} problems are left out, whose tests call "
-            f"no function or several; {len(found) - len(right)} of {len(found)} that were drawn, "
-            "whose reference does not pass its own tests."
-        )
-        found = right
+        found = _mbpp(folder, samples, seed, say)
     return _task(SYNTHESIS, name, [(one.id, one.payload()) for one in found], "python", "tests")
 
 
-def repair_task(name: str, folder: Path | None, samples: int | None, seed: int) -> Task:
+def _mbpp(folder: Path | None, samples: int | None, seed: int, say: Say) -> list[FunctionItem]:
+    published = list(problems(folder))
+    groups = groups_by_likeness(published)
+    usable = [
+        FunctionItem(one.id, *parts, one.checks, one.entry_points, group=groups[one.id])
+        for one in published
+        if (parts := one.as_function()) is not None
+    ]
+    drawn = some_of(usable, samples, seed)
+    verdicts = all_tests_pass([(one, one.body) for one in drawn])
+    right = [one for one, passed in zip(drawn, verdicts, strict=True) if passed]
+    say(
+        f"MBPP: {len(published) - len(usable)} of {len(published)} problems are left out, whose tests call "
+        f"no function or several; {len(drawn) - len(right)} of {len(drawn)} that were drawn, whose "
+        "reference does not pass its own tests (the study: about 75)."
+    )
+    return right
+
+
+def repair_task(
+    name: str, folder: Path | None, samples: int | None, seed: int, say: Say = lambda _: None
+) -> Task:
     """One-line bugs of Java to be fixed, the buggy line shown in a comment; each project is a group.
 
-    name: "defects4j" or "manysstubs4j". samples: number of bugs, drawn at random; None: all. Right is what is
-    exactly the fix. Raises DataError if the data are missing.
+    name: "defects4j" or "manysstubs4j". samples: number of bugs, drawn at random; None: all. say: told which
+    of them are left out (`Bug.left_out`). Right is what is exactly the fix.
+    Raises DataError if the data are missing.
     """
-    bugs = list(defects4j(folder) if name == "defects4j" else manysstubs4j(folder))
-    items = [(one.id, plain(one.line_item(), buggy=one.buggy_line)) for one in some_of(bugs, samples, seed)]
+    bugs = some_of(list(defects4j(folder) if name == "defects4j" else manysstubs4j(folder)), samples, seed)
+    for why in sorted({one.left_out for one in bugs} - {""}):
+        which = [one.id for one in bugs if one.left_out == why]
+        say(f"{len(which)} of {len(bugs)} bugs are left out, each of which {why}: {', '.join(which)}.")
+    items = [(one.id, plain(one.line_item(), buggy=one.buggy_line)) for one in bugs if not one.left_out]
     return _task(REPAIR, name, items, "java", "exact")
 
 

@@ -14,7 +14,7 @@ import tarfile
 import threading
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -43,67 +43,6 @@ from lsp_calib.studies.data import (
 
 PYTHON = pinned.SETS["projects"]
 
-READERS: dict[str, Callable[[Path], Iterator[Any]]] = {
-    "humaneval": tasks.synthesis,
-    "humaneval-infilling": tasks.infilling,
-    "mbpp": tasks.problems,
-    "defects4j": tasks.defects4j,
-    "manysstubs4j": tasks.manysstubs4j,
-    "code-to-text-python": lambda folder: tasks.documented_functions("python", folder),
-    "code-to-text-java": lambda folder: tasks.documented_functions("java", folder),
-}
-
-
-class TestTheRealData:
-    @pytest.mark.parametrize("name", READERS)
-    def test_every_row_is_an_item_with_an_id_of_its_own(self, data: Path, name: str) -> None:
-        items = list(READERS[name](data))
-        assert len(items) == DATA_SETS[name].records
-        assert len({item["item"] if isinstance(item, dict) else item.id for item in items}) == len(items)
-
-    def test_a_missing_line_is_asked_for_as_the_editor_would(self, data: Path) -> None:
-        for item in list(tasks.infilling(data))[::50]:
-            line = item.line_item()
-            assert "\n".join(line.cursor.lines) == f"{item.prompt}\n{item.suffix}"
-            assert (line.cursor.before, line.cursor.after) == ("", "")
-            assert line.is_correct(item.canonical_solution)
-            assert line.group == "/".join(item.id.split("/")[1:3])
-
-    def test_a_bug_is_asked_for_where_its_fix_belongs(self, data: Path) -> None:
-        for bug in [*tasks.defects4j(data), *list(tasks.manysstubs4j(data))[::50]]:
-            line = bug.line_item()
-            assert line.is_correct(bug.fixed_line.strip())
-            assert not line.is_correct(bug.buggy_line) or bug.buggy_line.strip() == bug.fixed_line.strip()
-            assert line.cursor.lines[line.cursor.line] == ""
-            *above, shown, wanted = line.cursor.lines[: line.cursor.line]
-            assert tuple(above) == bug.before
-            assert shown.strip() == f"// Buggy line: {bug.buggy_line.strip()}"
-            assert wanted.strip() == "// Fixed line:"
-            assert line.cursor.lines[line.cursor.line + 1 :] == bug.after
-
-    def test_bugs_of_one_project_stay_together(self, data: Path) -> None:
-        bugs = list(tasks.manysstubs4j(data))
-        groups = {bug.group for bug in bugs}
-        assert 60 <= len(groups) <= 140
-        # One project each, whatever its modules and packages are called.
-        for part, project in (
-            ("/org/apache/camel/", "org.apache.camel"),
-            ("/badlogic/gdx/", "com.badlogic"),
-            ("/org/apache/hive/", "org.apache.hadoop"),
-            ("/apache/hadoop/hive/", "org.apache.hadoop"),
-        ):
-            assert {bug.group for bug in bugs if part in bug.path} == {project}
-
-    def test_bugs_that_moved_a_line_are_marked(self, data: Path) -> None:
-        moved = [bug for bug in tasks.defects4j(data) if bug.moved]
-        assert [bug.id for bug in moved] == ["Closure-13", "Closure-102", "Jsoup-49", "Jsoup-64", "Time-7"]
-        assert all(bug.buggy_line in (*bug.before, *bug.after) for bug in moved)
-
-    def test_every_problem_of_mbpp_has_a_function_that_its_tests_call(self, data: Path) -> None:
-        for problem in tasks.problems(data):
-            assert problem.entry_points
-            assert all(any(name in test for test in problem.tests) for name in problem.entry_points)
-
 
 class TestAFolderThatIsNotRight:
     def test_the_environment_may_name_it(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,13 +60,13 @@ class TestAFolderThatIsNotRight:
         with pytest.raises(DataError, match="selection"):
             checked_file("defects4j", tmp_path)
 
-    @pytest.mark.parametrize("name", READERS)
+    @pytest.mark.parametrize("name", DATA_SETS)
     def test_other_bytes_are_not_read(self, tmp_path: Path, name: str) -> None:
         path = tmp_path / DATA_SETS[name].file
         path.parent.mkdir(parents=True)
         path.write_text("{}\n")
         with pytest.raises(DataError, match="wrong checksum"):
-            READERS[name](tmp_path)
+            checked_file(name, tmp_path)
 
     def test_an_unknown_name_lists_the_known_ones(self) -> None:
         with pytest.raises(SettingsError, match="humaneval"):

@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 from marks import repetitions
 from test_calibration_token_level import entries_of
+from test_study_tasks import SQUARE, projects
 
 from lsp_calib.calibration.calibrators.purpose import Origin
 from lsp_calib.cli import main
@@ -36,12 +37,7 @@ from lsp_calib.studies.paper import decode_missing, repeat_studies
 from lsp_calib.studies.score import find_files, largest
 from lsp_calib.studies.scoring import Counting, Counts
 from lsp_calib.studies.tasks import (
-    FunctionItem,
-    function_item_of,
-    judge,
-    prefix_task,
     repair_task,
-    synthesis_task,
 )
 from lsp_calib.studies.token_level import classwise_ece, full_ece
 from lsp_calib.studies.token_study import BINS, TOKEN, numbers_of, read_numbers, study, texts
@@ -56,15 +52,6 @@ from lsp_calib.values import (
     Token,
 )
 
-SQUARE = FunctionItem(
-    id="S/1",
-    before='import math\n\n\ndef square(x):\n    """Square a number."""\n',
-    body="    return x * x\n",
-    behind="\n\ndef other():\n    return square(2)\n",
-    tests="assert square(3) == 9\nassert other() == 4\n",
-    entry_points=("square",),
-)
-
 
 @pytest.mark.parametrize("name", ["smollm2-135m", "qwen2.5-coder-1.5b"])
 def test_any_model_sees_the_text_above_alone(name: str) -> None:
@@ -76,67 +63,11 @@ def test_any_model_sees_the_text_above_alone(name: str) -> None:
     assert prompt.forced == ("\n" if name == "smollm2-135m" else "")
 
 
-@pytest.mark.usefixtures("walls")
-def test_a_function_is_right_if_its_tests_pass_in_its_place() -> None:
-    payload = json.loads(json.dumps(SQUARE.payload()))
-    assert function_item_of(payload) == SQUARE
-    item = line_item_of(payload)
-    for text, right in ((SQUARE.body, True), ("    return x ** 2", True), ("    return x + x\n", False)):
-        assert judge("tests", item, payload, text) is right
-    assert not judge("tests", item, payload, "    return (\n"), "no Python"
-
-
-def problem(code: str, *tests: str) -> tasks.Problem:
-    return tasks._problem(
-        {
-            "text": 'Double "it" \\ or not.',
-            "code": code,
-            "task_id": 1,
-            "test_setup_code": "",
-            "test_list": list(tests),
-            "challenge_test_list": [],
-        }
-    )
-
-
-def test_a_description_goes_inside_the_function_as_its_docstring() -> None:
-    code = "import math\ndef helper(x):\n\treturn x\ndef double(x): # it\n\treturn helper(x) * 2\ny = 1"
-    parts = problem(code.replace("\n", "\r\n"), "assert double(2) == 4").as_function()
-    assert parts is not None
-    before, body, behind = parts
-    assert before == (
-        'import math\ndef helper(x):\n\treturn x\ndef double(x): # it\n\t"""Double \'it\' \\\\ or not."""\n'
-    )
-    assert (body, behind) == ("\treturn helper(x) * 2\n", "y = 1")
-    assert problem("double = len", "assert double('ab') == 2").as_function() is None
-    assert problem("def f(x):\n  return x\ndef g(x):\n  return x", "assert f(g(1))").as_function() is None
-
-
-@pytest.mark.usefixtures("walls")
-def test_problems_whose_reference_fails_are_left_out_and_counted(data: Path, monkeypatch: Any) -> None:
-    said: list[str] = []
-    whole = synthesis_task("mbpp", data, 20, 1, said.append)
-    assert said.pop().endswith("0 of 20 that were drawn, whose reference does not pass its own tests.")
-    assert (len(whole.items), whole.sources[0].name, whole.sources[0].items) == (20, "mbpp", 20)
-    assert all('"""' in payload["lines"][-2] for _, payload in whole.items)
-    wrong = whole.items[3][0]
-    as_function = tasks.Problem.as_function
-
-    def broken(one: tasks.Problem) -> tuple[str, str, str] | None:
-        parts = as_function(one)
-        return parts if parts is None or one.id != wrong else (parts[0], "    raise ValueError\n", parts[2])
-
-    monkeypatch.setattr(tasks.Problem, "as_function", broken)
-    rest = synthesis_task("mbpp", data, 20, 1, said.append)
-    assert [item for item, _ in rest.items] == [item for item, _ in whole.items if item != wrong]
-    assert "1 of 20 that were drawn" in said[0]
-
-
-@pytest.mark.parametrize(("name", "count"), [("defects4j", 142), ("manysstubs4j", 30)])
+@pytest.mark.parametrize(("name", "count"), [("defects4j", 138), ("manysstubs4j", 30)])
 def test_a_bug_is_shown_above_its_place_and_its_repetition_is_told(
     data: Path, monkeypatch: pytest.MonkeyPatch, name: str, count: int
 ) -> None:
-    task = repair_task(name, data, None if count == 142 else count, 1)
+    task = repair_task(name, data, None if count == 138 else count, 1)
     assert (len(task.items), task.language, task.sources[0].name) == (count, "java", name)
     (_, payload) = task.items[5]
     item = line_item_of(payload)
@@ -154,86 +85,6 @@ def test_a_bug_is_shown_above_its_place_and_its_repetition_is_told(
         record = Record.from_row(Studying(EngineChoice())(payload)["record"])
         assert (record.correct["exact"], record.repeats_bug) == verdicts
         assert Record.from_row(record.to_row()) == record
-
-
-DOCUMENTED = '''
-class Shape:
-    def area_{n}(self, width, height):
-        """Multiply.
-
-        Both are positive.
-        """
-        # A comment.
-        if width < {n}:
-            raise ValueError("no such rectangle")
-
-        product = width * height
-        return product + {n}
-
-    def short(self):
-        """Too short a body."""
-        return 1
-
-
-def bare(x):
-    x += 1
-    x += 2
-    x += 3
-    return x
-'''
-
-
-def projects(folder: Path, files: int) -> list[Path]:
-    for n in range(3):
-        (folder / f"project-{n}").mkdir()
-        for m in range(files):
-            source = DOCUMENTED.format(n=files * n + m)
-            (folder / f"project-{n}" / f"file_{m}.py").write_text(source)
-        (folder / f"project-{n}" / "copy.py").write_text(DOCUMENTED.format(n=0))
-    return sorted(folder.glob("project-*"))
-
-
-def test_one_line_of_each_documented_function_from_its_signature_down(tmp_path: Path) -> None:
-    paths = projects(tmp_path, 8)
-    task = prefix_task(paths, 60, 1)
-    items = [line_item_of(payload) for _, payload in task.items]
-    assert len(items) == 24, "no copies, no short ones, none without a docstring"
-    assert len({item.target for item in items}) > 8
-    places = set()
-    for item in items:
-        assert item.condition == "prefix"
-        first, *above = item.cursor.lines[:-1]
-        assert first.startswith("    def area_")
-        assert above[0].strip() == '"""Multiply.', "the docstring is shown"
-        assert (item.cursor.before, item.cursor.after, item.cursor.line) == (
-            "",
-            "",
-            len(item.cursor.lines) - 1,
-        )
-        assert item.target.strip()
-        assert not item.target.lstrip().startswith(("#", '"', "Both"))
-        assert item.is_correct(item.target.strip())
-        places.add(len(item.cursor.lines))
-    assert len(places) == 4, "every line but blank ones, comments and the docstring"
-    without = [line_item_of(payload) for _, payload in prefix_task(paths, 60, 1, docstrings=False).items]
-    assert [(one.id, one.target) for one in without] == [(one.id, one.target) for one in items]
-    for one, item in zip(without, items, strict=True):
-        assert one.condition == "no-docstring"
-        assert [*one.cursor.lines] == [item.cursor.lines[0], *item.cursor.lines[5:]]
-
-
-def test_functions_in_functions_give_no_line_twice(tmp_path: Path) -> None:
-    text = "".join(
-        f'def outer_{n}():\n    """Outer."""\n    def inner():\n        """Inner."""\n'
-        + "".join(f"        step_{n}_{at} = {at}\n" for at in range(4))
-        for n in range(30)
-    )
-    folder = tmp_path / "project"
-    folder.mkdir()
-    (folder / "a.py").write_text(text)
-    for seed in range(5):
-        ids = [identity for identity, _ in prefix_task([folder], 1000, seed).items]
-        assert len(ids) == len(set(ids))
 
 
 @pytest.mark.parametrize(

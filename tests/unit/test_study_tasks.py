@@ -1,0 +1,282 @@
+"""The studies' tasks: which problems are asked for, how they are shown, and what is right."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lsp_calib.corpus.lines import line_item_of
+from lsp_calib.corpus.records import read_records
+from lsp_calib.home import shipped_models
+from lsp_calib.studies import tasks
+from lsp_calib.studies.data import DATA_SETS
+from lsp_calib.studies.tasks import (
+    FunctionItem,
+    function_item_of,
+    groups_by_likeness,
+    judge,
+    prefix_task,
+    repair_task,
+    synthesis_task,
+)
+
+READERS: dict[str, Callable[[Path], Iterator[Any]]] = {
+    "humaneval": tasks.synthesis,
+    "humaneval-infilling": tasks.infilling,
+    "mbpp": tasks.problems,
+    "defects4j": tasks.defects4j,
+    "manysstubs4j": tasks.manysstubs4j,
+    "code-to-text-python": lambda folder: tasks.documented_functions("python", folder),
+    "code-to-text-java": lambda folder: tasks.documented_functions("java", folder),
+}
+
+
+class TestTheRealData:
+    @pytest.mark.parametrize("name", READERS)
+    def test_every_row_is_an_item_with_an_id_of_its_own(self, data: Path, name: str) -> None:
+        items = list(READERS[name](data))
+        assert len(items) == DATA_SETS[name].records
+        assert len({item["item"] if isinstance(item, dict) else item.id for item in items}) == len(items)
+
+    def test_a_missing_line_is_asked_for_as_the_editor_would(self, data: Path) -> None:
+        for item in list(tasks.infilling(data))[::50]:
+            line = item.line_item()
+            assert "\n".join(line.cursor.lines) == f"{item.prompt}\n{item.suffix}"
+            assert (line.cursor.before, line.cursor.after) == ("", "")
+            assert line.is_correct(item.canonical_solution)
+            assert line.group == "/".join(item.id.split("/")[1:3])
+
+    def test_a_bug_is_asked_for_where_its_fix_belongs(self, data: Path) -> None:
+        for bug in [*tasks.defects4j(data), *list(tasks.manysstubs4j(data))[::50]]:
+            line = bug.line_item()
+            assert line.is_correct(bug.fixed_line.strip())
+            assert not line.is_correct(bug.buggy_line) or bug.buggy_line.strip() == bug.fixed_line.strip()
+            assert line.cursor.lines[line.cursor.line] == ""
+            *above, shown, wanted = line.cursor.lines[: line.cursor.line]
+            assert tuple(above) == bug.before
+            assert shown.strip() == f"// Buggy line: {bug.buggy_line.strip()}"
+            assert wanted.strip() == "// Fixed line:"
+            assert line.cursor.lines[line.cursor.line + 1 :] == bug.after
+
+    def test_bugs_of_one_project_stay_together(self, data: Path) -> None:
+        bugs = list(tasks.manysstubs4j(data))
+        groups = {bug.group for bug in bugs}
+        assert 60 <= len(groups) <= 140
+        # One project each, whatever its modules and packages are called.
+        for part, project in (
+            ("/org/apache/camel/", "org.apache.camel"),
+            ("/badlogic/gdx/", "com.badlogic"),
+            ("/org/apache/hive/", "org.apache.hadoop"),
+            ("/apache/hadoop/hive/", "org.apache.hadoop"),
+        ):
+            assert {bug.group for bug in bugs if part in bug.path} == {project}
+
+    def test_a_bug_whose_fix_is_its_copy_is_left_out_and_one_that_moved_and_changed_is_asked(
+        self, data: Path
+    ) -> None:
+        said: list[str] = []
+        asked = {id_ for id_, _ in repair_task("defects4j", data, None, 0, said.append).items}
+        copies = {"Closure-13", "Closure-102", "Jsoup-49", "Jsoup-64"}
+        assert {bug.id for bug in tasks.defects4j(data)} - asked == copies
+        assert "Time-7" in asked
+        (sentence,) = said
+        assert sentence.startswith("4 of 142 bugs are left out")
+        assert all(id_ in sentence for id_ in copies)
+
+    def test_a_fix_longer_than_any_of_the_studys_is_left_out_of_the_bugs_and_so_of_length(
+        self, data: Path
+    ) -> None:
+        said: list[str] = []
+        asked = repair_task("manysstubs4j", data, None, 0, said.append).items
+        assert len(asked) == 2789
+        assert said[0].startswith("5 of 2794 bugs are left out")
+        assert max(len(payload["target"]) for _, payload in asked) < 400
+
+    def test_the_bugs_left_out_of_records_are_those_that_the_rule_leaves_out(self, data: Path) -> None:
+        bugs = [*tasks.defects4j(data), *tasks.manysstubs4j(data)]
+        assert {bug.id for bug in bugs if bug.left_out} == tasks.LEFT_OUT
+
+    def test_problems_of_mbpp_that_are_alike_are_one_group(self, data: Path) -> None:
+        found = list(tasks.problems(data))
+        groups = groups_by_likeness(found)
+        assert len(set(groups.values())) == 900
+        same = [(one.id, two.id) for one, two in combinations(found, 2) if one.task == two.task]
+        assert len(same) == 4
+        assert all(groups[one] == groups[two] for one, two in same)
+        assert groups["MBPP/82"] == "MBPP/82", "the volume of a sphere is like nothing else"
+        file = shipped_models() / "records" / "studies" / "synthesis-mbpp-smollm2-135m.jsonl"
+        assert {record.item: record.group for record in read_records(file)[1]} == groups
+
+    def test_every_problem_of_mbpp_has_a_function_that_its_tests_call(self, data: Path) -> None:
+        for problem in tasks.problems(data):
+            assert problem.entry_points
+            assert all(any(name in test for test in problem.tests) for name in problem.entry_points)
+
+
+SQUARE = FunctionItem(
+    id="S/1",
+    before='import math\n\n\ndef square(x):\n    """Square a number."""\n',
+    body="    return x * x\n",
+    behind="\n\ndef other():\n    return square(2)\n",
+    tests="assert square(3) == 9\nassert other() == 4\n",
+    entry_points=("square",),
+)
+
+
+@pytest.mark.usefixtures("walls")
+def test_a_function_is_right_if_its_tests_pass_in_its_place() -> None:
+    payload = json.loads(json.dumps(SQUARE.payload()))
+    assert function_item_of(payload) == SQUARE
+    item = line_item_of(payload)
+    for text, right in ((SQUARE.body, True), ("    return x ** 2", True), ("    return x + x\n", False)):
+        assert judge("tests", item, payload, text) is right
+    assert not judge("tests", item, payload, "    return (\n"), "no Python"
+
+
+def problem(code: str, *tests: str) -> tasks.Problem:
+    return tasks._problem(
+        {
+            "text": 'Double "it" \\ or not.',
+            "code": code,
+            "task_id": 1,
+            "test_setup_code": "",
+            "test_list": list(tests),
+            "challenge_test_list": [],
+        }
+    )
+
+
+def test_a_description_goes_inside_the_function_as_its_docstring() -> None:
+    code = "import math\ndef helper(x):\n\treturn x\ndef double(x): # it\n\treturn helper(x) * 2\ny = 1"
+    parts = problem(code.replace("\n", "\r\n"), "assert double(2) == 4").as_function()
+    assert parts is not None
+    before, body, behind = parts
+    assert before == (
+        'import math\ndef helper(x):\n\treturn x\ndef double(x): # it\n\t"""Double \'it\' \\\\ or not."""\n'
+    )
+    assert (body, behind) == ("\treturn helper(x) * 2\n", "y = 1")
+    assert problem("double = len", "assert double('ab') == 2").as_function() is None
+    assert problem("def f(x):\n  return x\ndef g(x):\n  return x", "assert f(g(1))").as_function() is None
+
+
+@pytest.mark.usefixtures("walls")
+def test_problems_whose_reference_fails_are_left_out_and_counted(data: Path, monkeypatch: Any) -> None:
+    said: list[str] = []
+    whole = synthesis_task("mbpp", data, 20, 1, said.append)
+    (sentence,) = said
+    assert "0 of 974 problems" in sentence
+    assert "0 of 20 that were drawn" in sentence
+    assert sentence.endswith("reference does not pass its own tests (the study: about 75).")
+    assert (len(whole.items), whole.sources[0].name, whole.sources[0].items) == (20, "mbpp", 20)
+    assert all('"""' in payload["lines"][-2] for _, payload in whole.items)
+    wrong = whole.items[3][0]
+    as_function = tasks.Problem.as_function
+
+    def broken(one: tasks.Problem) -> tuple[str, str, str] | None:
+        parts = as_function(one)
+        return parts if parts is None or one.id != wrong else (parts[0], "    raise ValueError\n", parts[2])
+
+    monkeypatch.setattr(tasks.Problem, "as_function", broken)
+    rest = synthesis_task("mbpp", data, 20, 1, said.append)
+    assert [item for item, _ in rest.items] == [item for item, _ in whole.items if item != wrong]
+    assert "1 of 20 that were drawn" in said[1]
+
+
+DOCUMENTED = '''
+class Shape:
+    def area_{n}(self, width, height):
+        """Multiply.
+
+        Both are positive.
+        """
+        # A comment.
+        if width < {n}:
+            raise ValueError("no such rectangle")
+
+        product = width * height
+        return product + {n}
+
+    def short(self):
+        """Too short a body."""
+        return 1
+
+
+def bare(x):
+    x += 1
+    x += 2
+    x += 3
+    return x
+'''
+
+
+def projects(folder: Path, files: int) -> list[Path]:
+    for n in range(3):
+        (folder / f"project-{n}").mkdir()
+        for m in range(files):
+            source = DOCUMENTED.format(n=files * n + m)
+            (folder / f"project-{n}" / f"file_{m}.py").write_text(source)
+        (folder / f"project-{n}" / "copy.py").write_text(DOCUMENTED.format(n=0))
+    return sorted(folder.glob("project-*"))
+
+
+def test_one_line_of_each_documented_function_from_its_signature_down(tmp_path: Path) -> None:
+    paths = projects(tmp_path, 8)
+    task = prefix_task(paths, 60, 1)
+    items = [line_item_of(payload) for _, payload in task.items]
+    assert len(items) == 24, "no copies, no short ones, none without a docstring"
+    assert len({item.target for item in items}) > 8
+    places = set()
+    for item in items:
+        assert item.condition == "prefix"
+        first, *above = item.cursor.lines[:-1]
+        assert first.startswith("    def area_")
+        assert above[0].strip() == '"""Multiply.', "the docstring is shown"
+        assert (item.cursor.before, item.cursor.after, item.cursor.line) == (
+            "",
+            "",
+            len(item.cursor.lines) - 1,
+        )
+        assert item.target.strip()
+        assert not item.target.lstrip().startswith(("#", '"', "Both"))
+        assert item.is_correct(item.target.strip())
+        places.add(len(item.cursor.lines))
+    assert len(places) == 4, "every line but blank ones, comments and the docstring"
+    without = [line_item_of(payload) for _, payload in prefix_task(paths, 60, 1, docstrings=False).items]
+    assert [(one.id, one.target) for one in without] == [(one.id, one.target) for one in items]
+    for one, item in zip(without, items, strict=True):
+        assert one.condition == "no-docstring"
+        assert [*one.cursor.lines] == [item.cursor.lines[0], *item.cursor.lines[5:]]
+
+
+def test_functions_in_functions_give_no_line_twice(tmp_path: Path) -> None:
+    text = "".join(
+        f'def outer_{n}():\n    """Outer."""\n    def inner():\n        """Inner."""\n'
+        + "".join(f"        step_{n}_{at} = {at}\n" for at in range(4))
+        for n in range(30)
+    )
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "a.py").write_text(text)
+    for seed in range(5):
+        ids = [identity for identity, _ in prefix_task([folder], 1000, seed).items]
+        assert len(ids) == len(set(ids))
+
+
+@pytest.mark.parametrize(
+    ("file", "right", "asked"),
+    [
+        ("repair-defects4j-qwen2.5-coder-1.5b", 10, 138),
+        ("repair-defects4j-smollm2-135m", 2, 138),
+        ("repair-sstubs-qwen2.5-coder-1.5b", 79, 499),
+    ],
+)
+def test_no_record_is_of_a_bug_that_is_left_out(file: str, right: int, asked: int) -> None:
+    header, records = read_records(shipped_models() / "records" / "studies" / f"{file}.jsonl")
+    assert not tasks.LEFT_OUT.intersection(record.item for record in records)
+    assert (sum(record.correct["exact"] for record in records), len(records)) == (right, asked)
+    assert header.sources[0].items == asked
