@@ -13,7 +13,6 @@ from lsp_calib.badges import counted
 from lsp_calib.cli.shared import (
     EXISTING_FOLDER,
     FILE,
-    LINES_OBSERVED,
     SOURCE,
     Command,
     Group,
@@ -24,7 +23,6 @@ from lsp_calib.cli.shared import (
     language_option,
     model_option,
     no_suffix_option,
-    observe_option,
     print_json,
     quiet_option,
     remote_option,
@@ -153,7 +151,6 @@ def _checked_date(_context: click.Context, _parameter: click.Parameter, day: str
     help="A pattern of files that no model may see, beside those of `exclude` in config.toml; repeat it for "
     "several.",
 )
-@observe_option(LINES_OBSERVED)
 @worker_options
 @quiet_option
 @json_option

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
@@ -176,8 +176,6 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)
 EXISTING_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 SOURCE = click.Path(exists=True, path_type=Path)
-LINES_OBSERVED = ("margin", "newline", "agreement", "state", "alternatives")
-"""What `--observe` adds to the records of lines."""
 seed_option = click.option(
     "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of all random draws."
 )
@@ -189,21 +187,6 @@ held_out_option = click.option(
     help="Hold out N projects: nothing is fitted on them, and they are reported separately. 0: none. "
     "Default: those that the records name, if any.",
 )
-resamples_option = click.option(
-    "--resamples",
-    type=click.IntRange(20),
-    default=1000,
-    show_default=True,
-    help="Bootstrap resamples for the intervals.",
-)
-output_option = click.option(
-    "--output", type=FOLDER, help="Keep records and tables in this folder; a stopped run resumes from it."
-)
-replay_option = click.option(
-    "--records", type=FILE, help="Score the records in this file, without a model or source."
-)
-
-
 language_option = click.option(
     "--language",
     metavar="ID",
@@ -236,26 +219,6 @@ window_option = click.option(
 )
 
 
-def observe_option(known: Sequence[str]) -> Callable[[F], F]:
-    """The option for what records hold besides what every record holds: names among those known, as a set."""
-
-    def read(_context: click.Context, _option: click.Parameter, value: str) -> frozenset[str]:
-        names = [name.strip() for name in value.split(",") if name.strip()]
-        for name in names:
-            if name not in known:
-                raise click.BadParameter(f"{name!r} is not one of {', '.join(known)}.")
-        return frozenset(names)
-
-    return click.option(
-        "--observe",
-        callback=read,
-        default="",
-        metavar="LIST",
-        help=f"Record more of each answer: any of {', '.join(known)}, separated by commas. "
-        "docs/evaluation.md has the cost of each.",
-    )
-
-
 def worker_options(command: F) -> F:
     """The options for workers, which `asking_of` turns into one value."""
     for option in (
@@ -271,19 +234,6 @@ def worker_options(command: F) -> F:
     ):
         command = option(command)
     return command
-
-
-def run_options(observed: Sequence[str] = ()) -> Callable[[F], F]:
-    """How a task is run, or replayed from records, how its answers are scored, and its output. observed: as
-    for `observe_option`; none: the command has no such option here."""
-
-    def decorated(command: F) -> F:
-        command = worker_options(quiet_option(json_option(model_option(threads_option(command)))))
-        command = replay_option(output_option(command))
-        command = observe_option(observed)(command) if observed else command
-        return seed_option(held_out_option(resamples_option(command)))
-
-    return decorated
 
 
 # The options of `AskingOptions` that have the same names on the command line.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -29,10 +28,9 @@ from lsp_calib.calibration.calibrators.fitting import (
 )
 from lsp_calib.calibration.calibrators.purpose import Origin, Purpose
 from lsp_calib.calibration.calibrators.purpose import Task as TaskName
-from lsp_calib.calibration.calibrators.ranks import Ranked
 from lsp_calib.calibration.calibrators.refit import COMMITS
 from lsp_calib.calibration.validation import Interval
-from lsp_calib.commands.calibration_trial import LINE, PLURAL, TASKS, Comparison, Judged, labels_of
+from lsp_calib.commands.calibration_trial import PLURAL, TASKS, Comparison, Judged, labels_of
 from lsp_calib.commands.engine import Say, settings_in_force
 from lsp_calib.commands.feedback import feedback_store
 from lsp_calib.commands.records import (
@@ -42,7 +40,6 @@ from lsp_calib.commands.records import (
     remove_unfinished,
     unfinished,
 )
-from lsp_calib.completion.alternatives import shares
 from lsp_calib.corpus.asking import AskingOptions
 from lsp_calib.corpus.commits import Wish, commit_task
 from lsp_calib.corpus.functions import SUMMARY, documented_task
@@ -198,8 +195,8 @@ class CalibrationOptions:
             raise SettingsError(
                 "With --from-git each commit says what stood below a line: leave --no-suffix out."
             )
-        if self.task == SUMMARY and (self.from_git is not None or self.no_suffix or self.asking.observe):
-            raise SettingsError("--from-git, --no-suffix and --observe are for lines: leave them out.")
+        if self.task == SUMMARY and (self.from_git is not None or self.no_suffix):
+            raise SettingsError("--from-git and --no-suffix are for lines: leave them out.")
 
 
 def calibrate(options: CalibrationOptions, tell: Say) -> CalibrationReport:
@@ -323,7 +320,7 @@ def _kept_in(options: CalibrationOptions, items: Task, engine: Settings) -> Path
     asking, from_git = options.asking, options.from_git
     roots = sorted(str(path.resolve()) for path in options.paths)
     git = None if from_git is None else [from_git.authors, from_git.commits]
-    asked_of = [asking.model, asking.workers.remotes, asking.window, sorted(asking.observe)]
+    asked_of = [asking.model, asking.workers.remotes, asking.window]
     # An item's id is a place: after an edit other text stands there, to which its answer is none.
     texts = [hashlib.sha256(json.dumps(item).encode()).hexdigest() for item in items.items]
     drawn = [options.samples, asking.seed, options.no_suffix, items.language, asking.held_out, texts]
@@ -377,7 +374,6 @@ def fit_records(
         created=created,
         strata=dict(sorted(Counter(record.stratum for record in shown).items())),
         provenance=(*sources_of(shown), *_commits(shown, created)),
-        ranked=[ranked(record) for record in shown] if header.task == LINE else None,
     )
     base = base_for(
         purpose,
@@ -387,7 +383,7 @@ def fit_records(
         for_others=shipped,
     )
     fitted = (base and adapt_calibrator(base, answers)) or fit_calibrator(answers)
-    numbers = ("curves", "ranks", "metrics", "by_place")
+    numbers = ("curves", "metrics", "by_place")
     rounded = {name: nine_digits(getattr(fitted.calibrator, name)) for name in numbers}
     return attrs.evolve(fitted, calibrator=attrs.evolve(fitted.calibrator, **rounded)), shown
 
@@ -397,14 +393,6 @@ def _commits(shown: list[Record], created: str) -> Iterator[Origin]:
     n = sum(record.source == GIT for record in shown)
     if n:
         yield Origin(COMMITS, created, n)
-
-
-def ranked(record: Record) -> Ranked:
-    """The shares and verdicts of a record's alternatives; none if they were not asked for."""
-    given = shares(
-        math.fsum(record.logprobs_given_typed), [other.logprob(record) for other in record.alternatives]
-    )
-    return [(share, other.correct["exact"]) for share, other in zip(given, record.alternatives, strict=True)]
 
 
 def recompute(records: Path | None, paths: tuple[Path, ...], sources: Path, model: str | None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +12,17 @@ from lsp_calib.cli.shared import (
     EXISTING_FOLDER,
     FILE,
     FOLDER,
-    LINES_OBSERVED,
     SOURCE,
+    F,
     Group,
     asking_of,
+    held_out_option,
     json_option,
     language_option,
     model_option,
     no_suffix_option,
-    observe_option,
     print_json,
     quiet_option,
-    resamples_option,
-    run_options,
     said,
     say,
     seed_option,
@@ -33,6 +31,7 @@ from lsp_calib.cli.shared import (
     threads_option,
     warn,
     window_option,
+    worker_options,
 )
 from lsp_calib.errors import SettingsError
 
@@ -45,6 +44,54 @@ MEASURES = ("ask", "normalised", "verbalised", "scale")
 _data_dir = click.option(
     "--data-dir", type=FOLDER, help="The folder with the data sets; default: LSP_CALIB_DATA."
 )
+
+
+resamples_option = click.option(
+    "--resamples",
+    type=click.IntRange(20),
+    default=1000,
+    show_default=True,
+    help="Bootstrap resamples for the intervals.",
+)
+output_option = click.option(
+    "--output", type=FOLDER, help="Keep records and tables in this folder; a stopped run resumes from it."
+)
+replay_option = click.option(
+    "--records", type=FILE, help="Score the records in this file, without a model or source."
+)
+
+
+def observe_option(known: Sequence[str]) -> Callable[[F], F]:
+    """The option for what records hold besides what every record holds: names among those known, as a set."""
+
+    def read(_context: click.Context, _option: click.Parameter, value: str) -> frozenset[str]:
+        names = [name.strip() for name in value.split(",") if name.strip()]
+        for name in names:
+            if name not in known:
+                raise click.BadParameter(f"{name!r} is not one of {', '.join(known)}.")
+        return frozenset(names)
+
+    return click.option(
+        "--observe",
+        callback=read,
+        default="",
+        metavar="LIST",
+        help=f"Record more of each answer: any of {', '.join(known)}, separated by commas. "
+        "docs/evaluation.md has the cost of each.",
+    )
+
+
+def run_options(observed: Sequence[str] = ()) -> Callable[[F], F]:
+    """How a task is run, or replayed from records, how its answers are scored, and its output. observed: as
+    for `observe_option`; none: the command has no such option here."""
+
+    def decorated(command: F) -> F:
+        command = worker_options(quiet_option(json_option(model_option(threads_option(command)))))
+        command = replay_option(output_option(command))
+        command = observe_option(observed)(command) if observed else command
+        return seed_option(held_out_option(resamples_option(command)))
+
+    return decorated
 
 
 def default_output(name: str) -> Path:
@@ -120,7 +167,7 @@ def evaluate() -> None:
     "lsp-calib.",
 )
 @window_option
-@run_options((*LINES_OBSERVED, *REFLECTED))
+@run_options(REFLECTED)
 def line(
     paths: tuple[Path, ...],
     samples: int,
@@ -157,10 +204,8 @@ def line(
             raise SettingsError(f"With --condition prefix, {', '.join(given)} cannot be had: leave it out.")
     if environment is not None and not tests:
         raise SettingsError("--environment is for --tests: add that, or leave it out.")
-    strange = sorted(options["observe"].difference(REFLECTED if studied else LINES_OBSERVED))
-    if strange:
-        where = "--condition editor" if studied else "--condition prefix"
-        raise SettingsError(f"--observe {','.join(strange)} is for {where}: leave it out.")
+    if options["observe"] and not studied:
+        raise SettingsError("--observe is for --condition prefix: add that, or leave it out.")
 
     def task(seed: int) -> Task:
         if studied:
@@ -200,7 +245,7 @@ def line(
     "--tests/--no-tests", default=True, help="Run the functions' tests on the answers as well, in a sandbox."
 )
 @window_option
-@run_options(LINES_OBSERVED)
+@run_options()
 def infill(data_dir: Path | None, samples: int | None, tests: bool, **options: Any) -> None:
     """Fill in lines removed from HumanEval's functions: exactly, or so that the tests pass."""
     from lsp_calib.studies.tasks import infill_task

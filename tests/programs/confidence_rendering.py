@@ -11,7 +11,6 @@ import functools
 from collections.abc import Mapping
 from pathlib import Path
 
-import alternatives
 import numpy as np
 
 from lsp_calib import home
@@ -63,8 +62,6 @@ SUITS = {
     10.0: "critical code (`cautious`)",
     20.0: "what nobody may get wrong (`acceptFrom = 0.95`)",
 }
-# Of alternatives: fewer places say nothing of their ranks.
-_FEWEST_PLACES = 100
 PLACES = {
     "line-start": "start of the line",
     "after-indentation": "after the indentation",
@@ -121,7 +118,6 @@ def ablation_blocks() -> dict[str, str]:
     return {
         **blocks,
         "conditions": conditions(),
-        "alternatives": ranks(),
         "presets": presets(),
         "weights": weights(),
         "typed": typed(),
@@ -136,16 +132,6 @@ def conditions() -> str:
         for row in ablation_.condition_rows(ablation)
     ]
     return _block(*table_lines(("model", *ablation_.CONDITION_COLUMNS), rows))
-
-
-def ranks() -> str:
-    """How often alternatives are right, and what they promise, for records that hold them."""
-    rows = []
-    for path in SHIPPED:
-        header, records = read_records(records_of(path))
-        if sum(bool(record.alternatives) for record in records) >= _FEWEST_PLACES:
-            rows += [[TITLES[name_of(path)], *row] for row in alternatives.table(header, records)]
-    return _block(*table_lines(("model", *alternatives.COLUMNS), rows))
 
 
 def weights() -> str:

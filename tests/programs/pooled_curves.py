@@ -200,7 +200,6 @@ def fit(pool: Pool) -> Pooled:
         metrics=nine_digits(metrics),
         provenance=pool.origins,
         created=max(one.version for one in pool.origins),
-        ranks=pool.base.ranks,
     )
 
 

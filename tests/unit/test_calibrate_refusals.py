@@ -352,14 +352,14 @@ class TestGoingOn:
         other = project(tmp_path / "q", "a.py", "b.py", "c.py")
         for options in (
             *([], ["--samples", "90"], ["--seed", "1"], ["--window", "large"], ["--no-suffix", "3"]),
-            *(["--model", "m"], ["--observe", "margin"], ["--exclude", "d.py"]),
+            *(["--model", "m"], ["--exclude", "d.py"]),
             *(["--remote", "http://127.0.0.1:9"], ["--remote", "http://127.0.0.1:8"]),
         ):
             run(folder, *options)
         run(other)
         (home / "config.toml").write_text('model = "m2"\n')
         run(folder)
-        assert len(kept_in) == len(set(kept_in)) == 12
+        assert len(kept_in) == len(set(kept_in)) == 11
 
     def test_after_an_edit_no_answer_is_kept_for_what_stood_there(
         self, tmp_path: Path, kept_in: list[Path], folder: Path

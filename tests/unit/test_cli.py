@@ -447,8 +447,7 @@ def test_calibrate_with_too_little_source_says_so(source: Path) -> None:
 @pytest.mark.parametrize(
     ("command", "observe", "words"),
     [
-        ("calibrate SOURCE", "margin, colour", "'colour' is not one of margin, newline, agreement, state"),
-        ("eval line SOURCE", "margin, colour", "'colour' is not one of margin, newline, agreement, state"),
+        ("eval line SOURCE", "ask, colour", "'colour' is not one of ask, verbalised"),
         ("eval summary", "ask,newline", "'newline' is not one of margin, text, encoder, follow-up"),
     ],
 )
@@ -461,13 +460,10 @@ def test_what_can_be_recorded_is_listed_where_something_else_is_asked_for(
 
 
 def test_the_command_line_names_all_that_can_be_recorded_and_all_measures() -> None:
-    from lsp_calib.cli.shared import LINES_OBSERVED
-    from lsp_calib.corpus.item_worker import Observed
     from lsp_calib.corpus.summary_observation import SummaryObserved
     from lsp_calib.studies.cli import MEASURES, SUMMARIES_OBSERVED
     from lsp_calib.studies.reflective_scores import FORMS
 
-    assert tuple(Observed) == LINES_OBSERVED
     assert tuple(SummaryObserved) == SUMMARIES_OBSERVED
     assert tuple(FORMS) == MEASURES
 

@@ -15,7 +15,6 @@ from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
 from lsp_calib.calibration.calibrators.line_curves import PREFIXES
-from lsp_calib.calibration.calibrators.ranks import RankCurve
 from lsp_calib.calibration.tiers import Policy, RiskPolicy, TierPolicy
 from lsp_calib.values import CalibratorRef, Confidence, Evidence, Override, Sure, Tier
 
@@ -75,21 +74,19 @@ def test_nothing_is_read_again_as_long_as_nothing_changes(
         watching.estimator.reload()
 
 
-def test_alternatives_have_the_confidence_of_their_ranks_where_there_are_labels(
-    store: CalibratorStore,
-) -> None:
-    """The second has a curve of labels, the third has none; even a certain one is no more than review."""
-    seen = RankCurve(1.0, 0.0, 500, 40)
-    attrs.evolve(make(), ranks=(seen,)).save(store.shipped / "shipped.json")
+def test_alternatives_have_their_share_of_what_the_first_one_leaves(store: CalibratorStore) -> None:
+    """Even a certain one is no more than review."""
+    make().save(store.shipped / "shipped.json")
     others = [(0.99, Evidence((-1.0,))), (0.001, Evidence((-5.0,)))]
-    second, third = ConfidenceEstimator(store).of(PURPOSE).alternatives(0.001, others)
-    assert second.calibrated == pytest.approx(0.999 * seen.predict(0.99))
+    in_force = ConfidenceEstimator(store).of(PURPOSE)
+    second, third = in_force.alternatives(0.001, others)
+    assert second.calibrated == pytest.approx(0.999 * 0.99)
     assert second.tier is Tier.REVIEW
-    assert second.reason.endswith("of its rank, 40 of 500 were right where the first one was wrong")
     assert third.calibrated == 1 / 402, "as far as 400 labels tell"
     assert "no labels of its own" in third.reason
-    assert [one.measure for one in (second, third)] == ["share-of-the-rest-2", "share-of-the-rest-1"]
+    assert second.measure == "share-of-the-rest-1"
     assert not second.certified
+    assert [one.calibrated for one in in_force.alternatives(None, others)] == [None, None]
 
 
 LENGTH = 10

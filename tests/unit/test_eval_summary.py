@@ -499,15 +499,10 @@ def test_records_of_summaries_make_a_calibrator_of_summaries() -> None:
     assert calibrator.purpose.task == "summary"
     assert calibrator.purpose.prompt_version == HEADER.prompt_version
     assert (calibrator.n, calibrator.n_correct) == (len(right), int(np.count_nonzero(right)))
-    assert calibrator.ranks == ()
     assert calibrator.curve("total") is not None
 
 
-@pytest.mark.parametrize("option", ["no_suffix", "observe"])
-def test_what_is_for_lines_is_refused(project: Path, option: str) -> None:
-    observe = frozenset({"margin"} if option == "observe" else ())
-    asking = AskingOptions(say=lambda _: None, observe=observe)
+def test_what_is_for_lines_is_refused(project: Path) -> None:
+    asking = AskingOptions(say=lambda _: None)
     with pytest.raises(SettingsError, match="are for lines"):
-        CalibrationOptions(
-            asking=asking, paths=(project,), task="summary", no_suffix=3 if option == "no_suffix" else 0
-        )
+        CalibrationOptions(asking=asking, paths=(project,), task="summary", no_suffix=3)

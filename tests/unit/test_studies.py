@@ -92,8 +92,7 @@ def test_a_bug_is_shown_above_its_place_and_its_repetition_is_told(
     [
         (("--no-docstrings",), "--no-docstrings is for --condition prefix"),
         (("--condition", "prefix", "--no-suffix", "5"), "--no-suffix cannot be had"),
-        (("--condition", "prefix", "--observe", "margin"), "--observe margin is for --condition editor"),
-        (("--observe", "ask"), "--observe ask is for --condition prefix"),
+        (("--observe", "ask"), "--observe is for --condition prefix"),
     ],
 )
 def test_options_of_the_other_condition_are_refused(

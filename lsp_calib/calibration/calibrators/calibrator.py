@@ -32,7 +32,6 @@ from lsp_calib.calibration.calibrators.purpose import (
     Task,
     slug,
 )
-from lsp_calib.calibration.calibrators.ranks import RankCurve
 from lsp_calib.calibration.document import Count, Document, Text, as_floats, parse, read, written
 from lsp_calib.calibration.logistic import Prior, log_odds, sigmoid
 from lsp_calib.calibration.tiers import Policy
@@ -300,7 +299,6 @@ class Calibrator:
     metrics: of out-of-fold predictions of the first curve, by name (METRICS), each with its interval.
     by_place: some of these metrics for each kind of place of the cursor.
     strata: how many labels of each kind of place.
-    ranks: curves of the alternatives' ranks, from 2 on, where labels exist for them.
     created: ISO date, YYYY-MM-DD. parent: id of the calibrator that it replaced, or None.
     made_as: the id that it got where it was made, if it was exported or imported since: sharing writes other
         sources of labels into it, and people know it by one id. None: this is its first form.
@@ -320,7 +318,6 @@ class Calibrator:
     state: State
     created: str
     parent: str | None = None
-    ranks: tuple[RankCurve, ...] = ()
     made_as: str | None = None
 
     def __attrs_post_init__(self) -> None:
@@ -620,7 +617,6 @@ class _CalibratorFile(Document, frozen=True, kw_only=True, omit_defaults=True, t
     raw_measure: Text
     first_tokens: Count | None
     curves: tuple[Curve, ...]
-    ranks: tuple[RankCurve, ...] = ()
     n: Count
     n_correct: Count
     metrics: Mapping[str, Interval]

@@ -12,16 +12,14 @@ from lsp_calib.calibration.calibrators.calibrator import Calibrator, Wanted
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore, LineCurves
 from lsp_calib.calibration.calibrators.lent import note
 from lsp_calib.calibration.calibrators.purpose import Purpose
-from lsp_calib.calibration.calibrators.ranks import rank_probabilities
 from lsp_calib.calibration.certificates import Ledger, Promise
 from lsp_calib.calibration.tiers import PRESETS, Policy, RiskPolicy, StricterPolicy, summary_policy
 from lsp_calib.confidence.features import Prefix
 from lsp_calib.exclusion import matches
 from lsp_calib.values import CalibratorRef, Confidence, Evidence, Override, Sure, Tier
 
-ALTERNATIVE_MEASURE = "share-of-the-rest"
-"""The measure of alternatives, see `completion.alternatives.shares`: version 1 is the share itself, 2 what
-labels of the rank make of it."""
+ALTERNATIVE_MEASURE = "share-of-the-rest-1"
+"""The measure of alternatives, see `completion.alternatives.shares`."""
 
 _NO_LABELS = (
     "it has no labels of its own, so its share of what the first suggestion leaves is the model's word alone"
@@ -149,24 +147,19 @@ class InForce:
         first: the calibrated probability of the first answer; None if there is none. others: each one's share
         of what the first answer leaves, by the model, in [0, 1], and its evidence.
         """
-        ranks = self.calibrator.ranks
-        probabilities = rank_probabilities(ranks, first, [share for share, _ in others])
         found = []
-        for rank, ((_, evidence), p) in enumerate(zip(others, probabilities, strict=True)):
-            own, (p, _) = self.assess(evidence), self.calibrator.told(p)
+        for share, evidence in others:
+            own = self.assess(evidence)
+            p, _ = self.calibrator.told(None if first is None else (1.0 - first) * share)
             tier, reason = self.derived.decide(p, source=own.calibrator.source)
             reason = f"{own.cause}; {reason}" if own.cause else reason
-            curve = ranks[rank] if rank < len(ranks) else None
-            why = _NO_LABELS
-            if curve is not None:
-                why = f"of its rank, {curve.n_correct} of {curve.n} were right where the first one was wrong"
             found.append(
                 attrs.evolve(
                     own,
                     calibrated=p,
-                    measure=f"{ALTERNATIVE_MEASURE}-{1 if curve is None else 2}",
+                    measure=ALTERNATIVE_MEASURE,
                     tier=Tier.REVIEW if tier is Tier.ACCEPT else tier,
-                    reason=reason if p is None else f"{reason}; an alternative: {why}",
+                    reason=reason if p is None else f"{reason}; an alternative: {_NO_LABELS}",
                     certified=False,
                     usage="",  # counted on first suggestions
                 )

@@ -30,7 +30,6 @@ from lsp_calib.calibration.calibrators.calibrator import (
 from lsp_calib.calibration.calibrators.calibrator_store import rests_on
 from lsp_calib.calibration.calibrators.promotion import LabelWeights
 from lsp_calib.calibration.calibrators.purpose import Origin, Purpose, Source, State
-from lsp_calib.calibration.calibrators.ranks import RankCurve, Ranked, fit_ranks
 from lsp_calib.calibration.calibrators.refit import expected_shift, first_known, refit_curve
 from lsp_calib.calibration.logistic import (
     LOOSE_PRIOR,
@@ -307,9 +306,8 @@ class LabelledAnswers:
     """n answers with labels, and the fields of the calibrator that is fitted on them.
 
     evidences: with log-probabilities. correct: bool array of shape (n,). groups: array of shape (n,); a group
-    (repository, file) is never split between fitting and testing. created: ISO date. ranked: the alternatives
-    at the n places, where they have labels: their ranks get curves as well. seed: of folds and resamples. The
-    other fields are the calibrator's.
+    (repository, file) is never split between fitting and testing. created: ISO date. seed: of folds and
+    resamples. The other fields are the calibrator's.
     """
 
     purpose: Purpose
@@ -321,7 +319,6 @@ class LabelledAnswers:
     created: str = attrs.field(kw_only=True)
     strata: Mapping[str, int] = attrs.field(factory=dict, kw_only=True)
     provenance: Sequence[Origin] = attrs.field(default=(), kw_only=True)
-    ranked: Sequence[Ranked] | None = attrs.field(default=None, kw_only=True)
     seed: int = attrs.field(default=0, kw_only=True)
 
     @cached_property
@@ -339,11 +336,10 @@ class LabelledAnswers:
         curves: Sequence[Curve],
         confidence: FloatArray,
         raw_measure: str,
-        ranks: tuple[RankCurve, ...] = (),
         origins: Sequence[Origin] = (),
     ) -> Calibrator:
-        """confidence: of predictions by fits that have not seen an item's group, shape (n,). ranks: where
-        these labels make none. origins: of the calibrators that it was made from."""
+        """confidence: of predictions by fits that have not seen an item's group, shape (n,). origins:
+        of the calibrators that it was made from."""
         return Calibrator(
             purpose=self.purpose,
             curves=tuple(curves),
@@ -357,7 +353,6 @@ class LabelledAnswers:
             source=self.source,
             state=self.state,
             created=self.created,
-            ranks=(() if self.ranked is None else fit_ranks(self.ranked, self.labels)) or ranks,
         )
 
     def _metrics_by_place(self, confidence: FloatArray) -> dict[str, dict[str, Interval]]:
@@ -509,7 +504,6 @@ def adapt_calibrator(base: Calibrator, answers: LabelledAnswers) -> Fitted | Non
         [one.curve for one in kept],
         predicted,
         base.raw_measure,
-        base.ranks,
         [Origin(base.id, base.created, base.n)],
     )
     confidences = {one.curve.measure: one.predicted for one in kept}

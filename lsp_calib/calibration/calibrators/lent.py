@@ -24,7 +24,6 @@ from lsp_calib.calibration.calibrators.calibrator import (
     Weighted,
 )
 from lsp_calib.calibration.calibrators.purpose import Origin, Purpose, is_same_model
-from lsp_calib.calibration.calibrators.ranks import RankCurve
 from lsp_calib.calibration.document import Count, Document, Text
 from lsp_calib.calibration.logistic import Prior
 from lsp_calib.calibration.validation import Interval
@@ -63,7 +62,7 @@ class PooledCurve(Document, frozen=True):
 class Pooled(FileDocument, frozen=True, kw_only=True, tag_field="schema", tag=1):
     """The curves of a model's lines in all languages and windows together.
 
-    curves: the preferred first. raw_measure, ranks, n, n_correct, provenance, created: as of a `Calibrator`;
+    curves: the preferred first. raw_measure, n, n_correct, provenance, created: as of a `Calibrator`;
     the origins are the calibrators that the same labels were fitted for one by one.
     metrics: of languages that were left out of the fit, each predicted by the others.
     Raises CalibratorError if the curves are not for the same prompts.
@@ -72,7 +71,6 @@ class Pooled(FileDocument, frozen=True, kw_only=True, tag_field="schema", tag=1)
     model: ModelIdentity
     raw_measure: Text
     curves: tuple[PooledCurve, ...]
-    ranks: tuple[RankCurve, ...] = ()
     n: Count
     n_correct: Count
     metrics: Mapping[str, Interval]
@@ -103,7 +101,6 @@ class Pooled(FileDocument, frozen=True, kw_only=True, tag_field="schema", tag=1)
             source="pooled",
             state="shipped",
             created=self.created,
-            ranks=self.ranks,
         )
 
 

@@ -330,8 +330,6 @@ def refit(
         state="learning" if n < READY_FROM else "ready",
         created=created,
         parent=current.id,
-        # A user's labels of alternatives are few: these stay as they were.
-        ranks=base.ranks,
     )
     return RefitResult(True, reason, n, before, after, calibrator)
 
