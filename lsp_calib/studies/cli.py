@@ -307,7 +307,7 @@ def repair(name: str, data_dir: Path | None, samples: int | None, **options: Any
     "--output",
     type=FOLDER,
     default=default_output("token"),
-    help="Keep the counts and the numbers in this folder; a stopped run resumes from it.",
+    help="Keep the counts in this folder; a stopped run resumes from it.",
 )
 @quiet_option
 @json_option
@@ -315,7 +315,7 @@ def repair(name: str, data_dir: Path | None, samples: int | None, **options: Any
 @threads_option
 def token(as_json: bool, quiet: bool, **options: Any) -> None:
     """Calibration of whole distributions over tokens, on functions: ECE, classwise ECE and Full-ECE."""
-    from lsp_calib.studies.evaluate import count_tokens
+    from lsp_calib.studies.full_ece import count_tokens
 
     asking = asking_of(options, quiet=quiet or as_json)
     show(count_tokens(**options, asking=asking), as_json=as_json)

@@ -6,15 +6,14 @@ evidence adds to the confidence of lines.
 
 from __future__ import annotations
 
-import datetime
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 import attrs
 
-from lsp_calib.commands.engine import Say, settings_in_force
+from lsp_calib.commands.engine import Say
 from lsp_calib.commands.printing import item_progress
 from lsp_calib.commands.records import collect_records, make_folder
 from lsp_calib.completion.prompt import PLAIN_VERSION
@@ -26,7 +25,6 @@ from lsp_calib.corpus.records import Record, check_header, read_records
 from lsp_calib.corpus.tasks import Task, project_names
 from lsp_calib.corpus.thresholds import Thresholds, judged
 from lsp_calib.errors import DataError, SettingsError
-from lsp_calib.settings import Settings, engine_choice
 from lsp_calib.studies import ablation, report
 from lsp_calib.studies.ablation import Ablation, run_ablation
 from lsp_calib.studies.reflective_scores import NEEDED, score_reflective
@@ -34,7 +32,7 @@ from lsp_calib.studies.scores import RESAMPLES, Scores, counted, score
 from lsp_calib.studies.tasks import REPAIR, SYNTHESIS
 from lsp_calib.terminal import Console
 
-RECORDS, TOKENS = "records.jsonl", "token.jsonl"
+RECORDS = "records.jsonl"
 
 
 @attrs.frozen
@@ -135,58 +133,6 @@ def judged_by_tests(
     roots = {group: root for root, group in project_names(paths)}
     with item_progress("Running tests on the reference", quiet=quiet) as show:
         return with_tests(task, roots, environment or Path(sys.prefix), output / "tests", say, show)
-
-
-@attrs.frozen
-class TokenReport:
-    """The numbers of `token_study.study`, and the file that holds them."""
-
-    header: Header
-    numbers: Mapping[str, Any]
-    path: Path
-
-    def to_wire(self) -> dict[str, Any]:
-        return {"file": str(self.path), "model": attrs.asdict(self.header.model), **self.numbers}
-
-    def print(self) -> None:
-        from lsp_calib.studies.token_study import COLUMNS, rows_by_bins
-
-        console, numbers = Console(), self.numbers
-        rows = rows_by_bins(numbers)
-        for row in numbers["relativeDeviation"]:
-            shares = (f"{100 * row[name]:.1f} %" for name in ("ece", "classwise", "full"))
-            rows.append((f"{row['temperature']:.3f}", "deviation", *shares))
-        title = f"{self.header.model.name}: {numbers['positions']:,} positions"
-        report.print_tables([(title, COLUMNS, rows)], console)
-        shares = (f"{name}: {100 * share:.1f} %" for name, share in numbers["rarity"].items())
-        console.print(f"How often each of {numbers['tokens']:,} tokens occurs: {', '.join(shares)}.")
-        console.print(f"The numbers are in {self.path}.", soft_wrap=True)
-
-
-def count_tokens(positions: int, data_dir: Path | None, output: Path, asking: AskingOptions) -> TokenReport:
-    """Count the distributions over tokens of a model on functions, see `token_study.study`, whose errors it
-    raises. output: the folder. SettingsError if it cannot be made, or for a remote engine."""
-    from lsp_calib.studies import token_study
-
-    given = Settings(model=asking.model, threads=asking.threads)
-    choice = engine_choice(settings_in_force(given, asking.say))
-    if choice.remote is not None:
-        raise SettingsError(
-            "`eval token` needs a model on this machine: a server does not report whole distributions. "
-            "Leave `remote.url` out."
-        )
-    items = token_study.texts(data_dir)
-    make_folder(output)
-    with item_progress("Counting distributions", quiet=asking.quiet) as show:
-        header, numbers = token_study.study(
-            choice,
-            items,
-            output / TOKENS,
-            positions=positions,
-            created=datetime.date.today().isoformat(),
-            on_progress=show,
-        )
-    return TokenReport(header, numbers, output / TOKENS)
 
 
 def _scores(

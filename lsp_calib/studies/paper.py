@@ -146,7 +146,8 @@ def decode_missing(study: str, folder: Path, asking: AskingOptions, data_dir: Pa
     encoder, is told and left out. Raises StoppedError when interrupted, and SettingsError or NoModelError
     without a model.
     """
-    from lsp_calib.studies.evaluate import RECORDS, TOKENS, count_tokens, evaluate
+    from lsp_calib.studies.evaluate import RECORDS, evaluate
+    from lsp_calib.studies.full_ece import TOKENS, count_tokens
 
     say = asking.say
     given = Settings(model=asking.model, threads=asking.threads)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import attrs
@@ -32,7 +31,7 @@ from lsp_calib.inference.choice import EngineChoice, Remote
 from lsp_calib.inference.engine import LoadedModel, Request
 from lsp_calib.inference.local.run import Normaliser
 from lsp_calib.inference.models.cards import load_cards
-from lsp_calib.studies import page, tasks, token_study
+from lsp_calib.studies import page, tasks
 from lsp_calib.studies.paper import decode_missing, repeat_studies
 from lsp_calib.studies.score import find_files, largest
 from lsp_calib.studies.scoring import Counting, Counts
@@ -40,7 +39,7 @@ from lsp_calib.studies.tasks import (
     repair_task,
 )
 from lsp_calib.studies.token_level import classwise_ece, full_ece
-from lsp_calib.studies.token_study import BINS, TOKEN, numbers_of, read_numbers, study, texts
+from lsp_calib.studies.token_study import BINS, TOKEN, numbers_of
 from lsp_calib.values import (
     Generation,
     ModelIdentity,
@@ -329,18 +328,6 @@ def invoke(*arguments: str) -> Result:
     return result
 
 
-@pytest.mark.parametrize("content", [b"", b"PK\x03\x04cut off", b"neither"])
-def test_damaged_counts_of_a_stopped_run_are_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
-) -> None:
-    model = SimpleNamespace(identity=ModelIdentity("m", "Q4", ""))
-    monkeypatch.setattr(engine_host.EngineHost, "loaded", lambda _: model)
-    path = tmp_path / "token.jsonl"
-    path.with_name("token.jsonl.counts.npz").write_bytes(content)
-    with pytest.raises(DataError, match=r"counts.npz cannot be read.*Remove it to begin again"):
-        study(EngineChoice(), [("a", "x\ny\n")], path, positions=1, created="2026-01-02")
-
-
 @pytest.mark.model
 @pytest.mark.usefixtures("walls", "home_with_model")
 class TestWithTheRealModel:
@@ -363,46 +350,6 @@ class TestWithTheRealModel:
         again = invoke("synthesis", "--set", name, *wanted, str(tmp_path))
         assert (path.read_bytes(), again.exit_code) == (before, result.exit_code), "nothing is asked twice"
         assert data
-
-    def test_distributions_are_counted_and_a_stopped_run_goes_on(self, data: Path, tmp_path: Path) -> None:
-        some = [(item, text[:600]) for item, text in texts(data)[:14]]
-        choice = EngineChoice(model="smollm2-135m", threads=1, linger=2.0)
-
-        def run(folder: Path, stop_at: int = 0) -> bytes:
-            folder.mkdir(exist_ok=True)
-
-            def stop(done: int, _all: int) -> None:
-                if stop_at and done >= stop_at:
-                    raise KeyboardInterrupt
-
-            study(
-                choice, some, folder / "token.jsonl", positions=1000, created="2026-01-02", on_progress=stop
-            )
-            return (folder / "token.jsonl").read_bytes()
-
-        whole = run(tmp_path / "whole")
-        with pytest.raises(StoppedError, match="of 1000 positions are kept"):
-            run(tmp_path / "stopped", 400)
-        assert run(tmp_path / "stopped") == whole
-        numbers = read_numbers(tmp_path / "whole" / "token.jsonl")
-        assert numbers["positions"] >= 1000
-        assert 0.5 < numbers["temperature"] < 2.0
-        assert numbers["tokens"] == 49152
-        assert 0.2 < numbers["accuracy"] < 0.8
-        assert "def " not in whole.decode()
-
-    def test_the_command_counts_distributions(
-        self, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        # A tenth of all functions is read to fit the temperature: 100 of those of the data.
-        some = [(item, text[:600]) for item, text in texts(data)[:20]]
-        monkeypatch.setattr(token_study, "texts", lambda _: some)
-        options = ("--positions", "1000", "--threads", "1", "--output", str(tmp_path))
-        result = invoke("token", *options, "--data-dir", str(data), "--quiet", "--json")
-        told = json.loads(result.stdout)
-        assert told["positions"] >= 1000
-        assert [row["bins"] for row in told["rows"]][: len(BINS)] == list(BINS)
-        assert read_numbers(tmp_path / "token.jsonl")["positions"] == told["positions"]
 
     def test_the_model_is_asked_about_the_lines_it_has_written(self, tmp_path: Path) -> None:
         paths = projects(tmp_path, 8)
