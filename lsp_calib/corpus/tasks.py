@@ -54,6 +54,9 @@ def exactly(_: str, item: LineItem, _payload: Plain, text: str) -> bool:
     return bool(text) and item.is_correct(text)
 
 
+EDITOR, PAPER = "editor", "paper"
+
+
 @attrs.frozen
 class Task:
     """A name, and the items as plain data that can be sent to workers: (id, payload) pairs.
@@ -63,6 +66,8 @@ class Task:
     sources: the data set of the items; empty if they come from the projects by which they are grouped.
     study: whether models are asked as the studies ask, see `item_worker.Studying`, and not as an editor does.
     judge: tells what is right. doing: what a model does meanwhile, for its progress.
+    version: NAME@NUMBER, of a study's task; another number for other items, prompts or verdicts.
+    profile: EDITOR, as served: what is shown counts; or PAPER, as in the studies: every item asked counts.
     """
 
     name: str
@@ -73,6 +78,8 @@ class Task:
     study: bool = False
     judge: Judge = exactly
     doing: str = "Completing lines"
+    version: str = ""
+    profile: str = EDITOR
 
 
 def line_task(

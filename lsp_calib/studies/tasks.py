@@ -36,7 +36,7 @@ from lsp_calib.corpus.lines import (
     source_files,
 )
 from lsp_calib.corpus.places import Plain
-from lsp_calib.corpus.tasks import FEWEST, Row, Task, exactly, project_names, some_of, text
+from lsp_calib.corpus.tasks import FEWEST, PAPER, Row, Task, exactly, project_names, some_of, text
 from lsp_calib.errors import DataError
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.studies.data import data_set, fields, number, read_items, texts
@@ -400,6 +400,7 @@ def infill_task(folder: Path | None, samples: int | None, seed: int, *, tests: b
         criteria=("exact", "tests") if tests else ("exact",),
         sources=(data_origin("humaneval-infilling", len(found)),),
         judge=judge,
+        version="humaneval-infill@1",
     )
 
 
@@ -497,7 +498,13 @@ def prefix_task(
             f"Only {len(items)} documented functions with a body of more than three lines were found; at "
             f"least {FEWEST} are needed. Name more source."
         )
-    return Task("line", tuple(items), study=True)
+    return Task(
+        "line",
+        tuple(items),
+        study=True,
+        version=f"spiess-line{'' if docstrings else '-no-docstring'}@1",
+        profile=PAPER,
+    )
 
 
 def _documented_lines(
@@ -548,9 +555,18 @@ def _documented_lines(
 def _task(task: str, name: str, items: Sequence[tuple[str, Plain]], language: str, criterion: str) -> Task:
     if not items:
         raise DataError(f"Nothing of {name} is left to ask for. Ask for more --samples.")
-    doing = "Writing functions" if task == SYNTHESIS else "Repairing lines"
-    sources = (data_origin(name, len(items)),)
-    return Task(task, tuple(items), language, (criterion,), sources, study=True, judge=judge, doing=doing)
+    return Task(
+        task,
+        tuple(items),
+        language,
+        (criterion,),
+        (data_origin(name, len(items)),),
+        study=True,
+        judge=judge,
+        doing="Writing functions" if task == SYNTHESIS else "Repairing lines",
+        version=f"spiess-{'sstubs' if name == 'manysstubs4j' else name}@1",
+        profile=PAPER,
+    )
 
 
 def documented_functions(language: str, folder: Path | None = None) -> Iterator[Plain]:
@@ -602,6 +618,8 @@ def summary_task(folder: Path | None, language: str, samples: int | None, seed: 
         criteria=SUMMARY_CRITERIA,
         sources=(data_origin(f"code-to-text-{language}", len(found)),),
         doing="Summarising functions",
+        version=f"virk-summary-{language}@1",
+        profile=PAPER,
     )
 
 

@@ -19,6 +19,7 @@ from lsp_calib.studies.tasks import (
     FunctionItem,
     function_item_of,
     groups_by_likeness,
+    infill_task,
     judge,
     prefix_task,
     repair_task,
@@ -126,6 +127,19 @@ SQUARE = FunctionItem(
     tests="assert square(3) == 9\nassert other() == 4\n",
     entry_points=("square",),
 )
+
+
+def test_a_studys_task_names_its_version_and_its_profile(data: Path, tmp_path: Path) -> None:
+    paths = projects(tmp_path, 8)
+    found = {
+        "spiess-defects4j@1": repair_task("defects4j", data, None, 0),
+        "spiess-sstubs@1": repair_task("manysstubs4j", data, 30, 0),
+        "spiess-humaneval@1": synthesis_task("humaneval", data, None, 0),
+        "spiess-line@1": prefix_task(paths, 60, 1),
+        "spiess-line-no-docstring@1": prefix_task(paths, 60, 1, docstrings=False),
+    }
+    assert {task.version: task.profile for task in found.values()} == dict.fromkeys(found, "paper")
+    assert infill_task(data, 20, 0).profile == "editor"
 
 
 @pytest.mark.usefixtures("walls")
