@@ -90,7 +90,7 @@ class Counts:
     """Distributions over k tokens at n positions, counted in FINE bins of their probabilities.
 
     entries, confidence, hits: arrays of shape (FINE,): of all entries in a bin their number, the sum of their
-    probabilities, and how many are the token that the text has. top_confidence, top_hits: the same of each
+    probabilities, and how many are the token that the text has. top_entries and so on: the same of each
     position's largest entry alone. drawn: shape (DRAWS, FINE), hits of tokens drawn from the distributions.
     occurrences: shape (k,), how often the text has each token. sums: shape (k,), of each token's
     probabilities. keys, gaps: by token * FINE + bin the probabilities minus the hits, of all bins but the
@@ -100,6 +100,7 @@ class Counts:
     entries: IntArray
     confidence: FloatArray
     hits: IntArray
+    top_entries: IntArray
     top_confidence: FloatArray
     top_hits: IntArray
     drawn: IntArray
@@ -117,7 +118,7 @@ class Counts:
             return np.zeros(shape, np.intp)
 
         every = ints(FINE), np.zeros(FINE), ints(FINE)
-        top = np.zeros(FINE), ints(FINE)
+        top = ints(FINE), np.zeros(FINE), ints(FINE)
         return cls(*every, *top, ints(DRAWS, FINE), ints(tokens), np.zeros(tokens), ints(0), np.zeros(0))
 
     @property
@@ -137,6 +138,7 @@ class Counts:
         self.confidence[0] += max(0.0, total[-1] - values.sum())
         top, own = int(p.argmax()), int(_places(p[target : target + 1])[0])
         at = int(_places(p[top : top + 1])[0])
+        self.top_entries[at] += 1
         self.top_confidence[at] += p[top]
         self.top_hits[at] += target == top
         self.hits[own] += 1
@@ -176,6 +178,7 @@ class Counts:
             "entries": self.entries.tolist(),
             "confidence": [round(x, 6) for x in self.confidence.tolist()],
             "hits": self.hits.tolist(),
+            "topEntries": self.top_entries.tolist(),
             "topConfidence": [round(x, 6) for x in self.top_confidence.tolist()],
             "topHits": self.top_hits.tolist(),
             "drawn": self.drawn.tolist(),

@@ -78,7 +78,7 @@ def test_the_formulas_follow_from_the_counts(n: int, k: int, bins: int, seed: in
     assert counts.classwise_ece(bins) == pytest.approx(classwise, abs=1e-6)
     assert int(counts.entries.sum()) == n * k
     right = sum(int(row.argmax()) == target for row, target in zip(p, targets, strict=True))
-    assert int(counts.top_hits.sum()) == right
+    assert (int(counts.top_entries.sum()), int(counts.top_hits.sum())) == (n, right)
 
 
 def test_an_edge_belongs_to_the_bin_below_it() -> None:
