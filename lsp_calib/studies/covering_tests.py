@@ -227,12 +227,10 @@ def judge(name: str, item: LineItem, payload: Plain, text: str) -> bool:
 def line_passes(item: LineItem, payload: Plain, text: str) -> bool:
     """Whether the tests of a payload that `with_tests` made pass with `text` at the cursor.
 
-    The text of the reference passes: its tests did each time.
+    The line of the reference is run like any other: that a project's own line passes is found, not assumed.
     Raises DataError if the source has changed, SandboxError if the tests cannot be run.
     """
     text = text.rstrip("\r\n")
-    if text == item.target:
-        return True
     suite, root = payload["suite"], Path(payload["project"])
     lines = list(read_lines_of(root / suite["file"], "python"))
     before, at = item.cursor.before, suite["line"]

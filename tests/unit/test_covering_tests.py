@@ -248,12 +248,21 @@ def test_a_line_is_right_if_the_tests_that_reach_it_pass(
     assert not right("    while True: pass"), "it ends at the limit of processor time"
     assert not right("")
     assert (many / "src" / "c.py").read_bytes() == before, "the project is never written"
-    monkeypatch.setattr(covering_tests, "run_suite", None)
-    assert right(item.target), "the reference itself has passed already"
+    assert right(item.target)
     changed = {**payload, "suite": {**payload["suite"], "line": payload["suite"]["line"] + 1}}
     with pytest.raises(DataError, match="was changed during the run"):
         line_passes(item, changed, "    total = 1")
     assert id_.startswith("many-1.0/src/c.py:")
+
+
+def test_the_reference_itself_is_run_so_that_exact_alone_can_be_counted(many: Path, tmp_path: Path) -> None:
+    items = dict(judged(many, tmp_path / "kept", []).items)
+    _, payload = next(pair for pair in items.items() if "/c.py" in pair[0])
+    item = line_item_of(payload)
+    for test in (many / "tests").glob("test_*.py"):
+        test.write_text(test.read_text().replace("assert ", "assert not "))
+    assert judge("exact", item, payload, item.target)
+    assert not judge("tests", item, payload, item.target)
 
 
 class TestWhatIsRefused:
