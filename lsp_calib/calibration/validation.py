@@ -92,11 +92,11 @@ def out_of_fold(
 
 def held_out_predictions(raw: FloatArray, correct: BoolArray, fold: IntArray, fit: Fit) -> FloatArray:
     """As `out_of_fold`, for folds that are given: 0 .. k-1, shape (n,), as from `grouped_folds`. Nothing is
-    checked."""
-    predicted = np.empty(fold.size)
+    checked. raw: of shape (n,), or (k, n) for a `fit` that takes such."""
+    predicted = np.empty(raw.shape)
     for k in range(int(fold.max()) + 1):
         test = fold == k
-        predicted[test] = fit(raw[~test], correct[~test]).predict(raw[test])
+        predicted[..., test] = fit(raw[..., ~test], correct[~test]).predict(raw[..., test])
     return predicted
 
 
@@ -127,12 +127,14 @@ def select_first_t(
     folds: int = 5,
     seed: int = 0,
     mean: Callable[[Sequence[float], int | None], float] = geometric_mean,
+    together: bool = False,
 ) -> FirstT:
     """Choose t, the number of first tokens whose mean probability, the geometric one, is the raw confidence.
 
     log_probabilities: n sequences of token log-probabilities; one shorter than t uses all it has.
     correct: bool array of shape (n,). groups: array of shape (n,).
     candidates: values of t, None for all tokens. Among equals the smallest wins.
+    together: whether `fit` takes the raw confidences of all k candidates at once, shape (k, n).
     The criterion is the pooled skill score of grouped cross-validation. For the honest estimate the choice is
     made again for each fold from the other folds alone, by cross-validation inside them.
     Raises DataError on input that does not fit together, no candidates, or fewer than 3 groups (2 for one
@@ -149,6 +151,8 @@ def select_first_t(
         raise DataError("Choosing a raw confidence needs items of at least 3 groups.")
 
     def rescale(raw: FloatArray, labels: BoolArray, fold: IntArray) -> FloatArray:
+        if together:
+            return held_out_predictions(raw, labels, fold, fit)
         return np.array([held_out_predictions(row, labels, fold, fit) for row in raw])
 
     def choose(items: BoolArray) -> tuple[int, list[float]]:

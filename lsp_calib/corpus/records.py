@@ -132,7 +132,8 @@ class Record:
     condition, source: as in `evaluation.lines.LineItem`.
     similarity: to what a person wrote, in the order of `Header.similarity`; empty if there is no answer.
     characters, reference_characters: of the answer's text and of the right answer; None if unknown.
-    repeats_bug: of a repair, whether it is the buggy line again.
+    repeats_bug: of a repair, whether it is the buggy line again. judged_tokens: of a summary, how many of the
+        first tokens make the sentence that was judged; None: all, the one that ended it included.
     observed: of a summary, by observation, its numbers in the order of `Header.observations`, None for one
         that cannot be had. costs: of the answer ("summary") and of each observation that asked the model:
         tokens evaluated, tokens found in its cache, tokens generated.
@@ -167,6 +168,7 @@ class Record:
     characters: int | None = None
     reference_characters: int | None = None
     repeats_bug: bool | None = None
+    judged_tokens: int | None = None
 
     def evidence(self, header: Header, *, above: bool = False) -> Evidence:
         """What a calibrator needs of it. header: of its file. above: nothing of the text below was used.
@@ -240,6 +242,7 @@ class Record:
         if self.reference_characters is not None:
             row["referenceCharacters"] = self.reference_characters
         row |= {"repeatsBug": self.repeats_bug} if self.repeats_bug is not None else {}
+        row |= {"judgedTokens": self.judged_tokens} if self.judged_tokens is not None else {}
         row |= {"similarity": _scaled(self.similarity)} if self.similarity else {}
         observed = {name: _scaled(values) for name, values in self.observed.items()}
         row |= {"observed": observed} if observed else {}
@@ -349,6 +352,7 @@ def _read_optional(values: dict[str, Any]) -> dict[str, Any]:
     found["costs"] = {name: _cost(row) for name, row in values.pop("costs", {}).items()}
     found["reference_characters"] = values.pop("referenceCharacters", None)
     found["repeats_bug"] = values.pop("repeatsBug", None)
+    found["judged_tokens"] = values.pop("judgedTokens", None)
     found["margins"] = tuple(value / _ENTROPY for value in values.pop("margin", ()))
     found["newlines"] = tuple(_logprob(value) for value in values.pop("newline", ()))
     if (second := values.pop("agreement", None)) is not None:

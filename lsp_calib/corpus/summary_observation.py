@@ -29,7 +29,7 @@ from lsp_calib.inference.engine import (
 )
 from lsp_calib.inference.models.cards import ChatFormat
 from lsp_calib.studies import reflection, scoring
-from lsp_calib.studies.reflective_measures import (
+from lsp_calib.studies.measures import (
     SCALE,
     contained_true_false,
     majority_vote,

@@ -18,12 +18,11 @@ from lsp_calib.studies.score import (
     FIRST_T,
     RANDOM,
     Cell,
-    Resamples,
     adjusted_p_values,
-    rank_correlation,
 )
 from lsp_calib.studies.spiess import LINE as ON_LN_P
 from lsp_calib.studies.spiess import against_auc, pairs_judged_twice, scored
+from lsp_calib.studies.statistics import Resamples, rank_correlation
 from lsp_calib.studies.virk import ALPHA, HEADLINE
 from lsp_calib.studies.virk import LINE as ON_P
 from lsp_calib.summarization.prompt import AUGMENTED, VERSION

@@ -14,7 +14,6 @@ from lsp_calib.calibration.arrays import FloatArray
 from lsp_calib.calibration.reliability import LEVEL, ReliabilityBin, ReliabilityData, wilson_interval
 from lsp_calib.calibration.validation import Interval
 from lsp_calib.errors import DataError
-from lsp_calib.studies.baselines import TokenPositions
 from lsp_calib.studies.calibration_errors import RiskCoverage
 from lsp_calib.studies.figures_theme import (
     LIGHT,
@@ -29,6 +28,7 @@ from lsp_calib.studies.figures_theme import (
     style_axes,
     two_panels,
 )
+from lsp_calib.studies.measures import TokenPositions
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -17,8 +17,10 @@ from lsp_calib.files import replace_file
 from lsp_calib.report.markup import Markup, joined, prose, section, style, tag
 from lsp_calib.report.markup import table as html_table
 from lsp_calib.studies.published import Quoted
-from lsp_calib.studies.report import csv_text, table_lines
 from lsp_calib.studies.score import Cell, RowKey, cell_json, number
+from lsp_calib.studies.tables import Table as Table
+from lsp_calib.studies.tables import csv_text, table_lines
+from lsp_calib.studies.tables import ranged as ranged
 
 if TYPE_CHECKING:
     from lsp_calib.studies.figures_theme import Draw
@@ -27,16 +29,6 @@ NOT_RUN = "not run"
 _DPI = 120
 # Drawing takes most of the time; fewer figures than this are drawn before another process has started.
 _FEW, _MOST_JOBS = 8, 4
-
-
-@attrs.frozen
-class Table:
-    """A table in words. title: above it, "" for none. note: a sentence below it."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    note: str = ""
 
 
 def _for_files(name: str) -> str:
@@ -116,13 +108,6 @@ LEAD = (
     "a calibrated score would show. No ECE is given below a rescaled skill of 0.05, and no row where at most "
     "1 % is right. Published numbers stand in the order of the study's models."
 )
-
-
-def ranged(interval: Interval | None, digits: int = 2, *, sign: bool = True) -> str:
-    """A value with its interval, a dash for None."""
-    if interval is None or interval.value is None:
-        return "–"
-    return f"{interval:{'+' if sign else ''}.{digits}f}".replace("-", "−")
 
 
 def markdown(studies: Sequence[Study], claims: Sequence[Claim], notes: Sequence[str]) -> str:
@@ -286,7 +271,7 @@ def _part(part: Table | Picture) -> Markup:
     )
 
 
-def _cells(row: tuple[str, ...]) -> list[Markup]:
+def _cells(row: Sequence[str]) -> list[Markup]:
     # An interval is not broken over lines.
     return [prose(re.sub(r"(?<=\d) to (?=[+−\d])", "\u00a0to\u00a0", cell)) for cell in row]
 

@@ -18,7 +18,7 @@ from lsp_calib.corpus.header import Header
 from lsp_calib.corpus.records import Record, groups_of
 from lsp_calib.corpus.tasks import FEWEST
 from lsp_calib.errors import DataError
-from lsp_calib.studies.reflective_measures import SCALE
+from lsp_calib.studies.measures import SCALE
 from lsp_calib.studies.scores import (
     ALL,
     RESAMPLES,

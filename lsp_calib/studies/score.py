@@ -1,38 +1,27 @@
 """Answers of models scored: each measure raw, as the studies rescale it, and as this project does.
 
-One row for one confidence of some answers; one bootstrap over groups and one calibrated band for all rows.
+One row for each confidence of some answers; one bootstrap over groups and one calibrated band for all rows.
+A confidence is kept as its natural logarithm, so that the probability of a long answer loses nothing.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property, partial
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 import attrs
 import numpy as np
-import numpy.typing as npt
-import scipy.stats
-from sklearn.metrics import roc_curve
-from sklearn.model_selection import KFold
 
-from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, group_codes, quietly
-from lsp_calib.calibration.logistic import LOOSE_PRIOR, PlattCalibrator
-from lsp_calib.calibration.scores import auc, bin_index, brier_score, expected_calibration_error
-from lsp_calib.calibration.validation import (
-    FirstT,
-    Fit,
-    Interval,
-    grouped_folds,
-    held_out_predictions,
-    percentile_interval,
-    select_first_t,
-)
+from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, quietly
+from lsp_calib.calibration.scores import brier_score
+from lsp_calib.calibration.validation import FirstT, Interval, grouped_folds, select_first_t
 from lsp_calib.completion.prompt import PLAIN_VERSION
-from lsp_calib.confidence.features import arithmetic_mean, geometric_mean, raw_confidences
+from lsp_calib.confidence.features import arithmetic_mean, geometric_mean
+from lsp_calib.corpus.functions import SUMMARY
 from lsp_calib.corpus.header import Header
 from lsp_calib.corpus.records import Record, groups_of, read_records
 from lsp_calib.corpus.tasks import FEWEST
@@ -40,183 +29,33 @@ from lsp_calib.corpus.thresholds import judged
 from lsp_calib.errors import DataError
 from lsp_calib.files import read_file
 from lsp_calib.json_text import parse_json
-from lsp_calib.studies.baselines import entropy_confidence, length_confidence, relative_length
-from lsp_calib.studies.other_curves import (
-    BetaCalibrator,
-    HistogramCalibrator,
-    IsotonicCalibrator,
-    TemperatureCalibrator,
+from lsp_calib.studies.measures import (
+    REFLECTIVE,
+    entropy_confidence,
+    length_confidence,
+    relative_length,
 )
-from lsp_calib.studies.reflective_scores import FORMS
-from lsp_calib.studies.scores import LEAST_SKILL, both_sides, too_few_right
-from lsp_calib.studies.tasks import REPAIR, SYNTHESIS
-
-FOLDS = 5
-RESAMPLES = 1000
-FIRST = tuple(range(1, 20))
-"""The numbers of first tokens that Virk et al. try; a shorter answer uses all it has."""
-
-OURS = "Platt on log-odds, prior"
-"""How this project rescales a single measure; see `scores.fit_curve`."""
-
-PLATT: Mapping[str, Fit] = MappingProxyType(
-    {
-        "Platt on ln p": partial(PlattCalibrator.maximum_likelihood, input="log-p"),
-        "Platt on p": partial(PlattCalibrator.maximum_likelihood, input="p"),
-        "Platt on log-odds": partial(PlattCalibrator.maximum_likelihood, input="log-odds"),
-    }
+from lsp_calib.studies.statistics import (
+    FOLDS,
+    ON_P,
+    OURS,
+    RESAMPLES,
+    RESCALINGS,
+    Corrected,
+    Resamples,
+    adjusted,
+    corrected_skill,
+    held_out,
+    line,
+    paired_p_value,
+    random_folds,
+    rank_correlation,
 )
-"""Plain maximum likelihood over each input: Spiess et al. fit on ln p, Virk et al. on p."""
+from lsp_calib.studies.tasks import LEFT_OUT, REPAIR, SYNTHESIS
 
-RESCALINGS: Mapping[str, Fit] = MappingProxyType(
-    {
-        OURS: partial(PlattCalibrator.fit, prior=LOOSE_PRIOR),
-        "temperature": partial(TemperatureCalibrator.fit, spread=1e6),
-        "isotonic": partial(IsotonicCalibrator.fit, ends=False),
-        "histogram": HistogramCalibrator.fit,
-        "beta": BetaCalibrator.fit,
-    }
-)
-
-
-def random_folds(n: int, seed: int = 0) -> IntArray:
-    """Five random folds of n items, whatever they belong to, as Spiess et al. have them. Shape (n,)."""
-    fold = np.empty(n, dtype=np.intp)
-    split = KFold(FOLDS, shuffle=True, random_state=seed).split(np.zeros(n))
-    for k, (_, test) in enumerate(split):
-        fold[test] = k
-    return fold
-
-
-def _skills(confidence: FloatArray, correct: BoolArray) -> FloatArray:
-    """The skill of each row, shape (m,); nan if all are of one class."""
-    rate = float(np.mean(correct))
-    reference = rate * (1.0 - rate)
-    brier = np.mean((confidence - correct) ** 2, axis=1)
-    return 1.0 - brier / reference if reference else np.full(brier.size, np.nan)
-
-
-class Resamples:
-    """The same resamples of whole groups, for the interval of every number of some answers.
-
-    A resample is the number of times that each group is drawn, so that sums over items are products of
-    matrices. The draws are those of `bootstrap_interval` with the same seed, and so are the intervals.
-    """
-
-    def __init__(
-        self, correct: BoolArray, groups: npt.ArrayLike, *, count: int = RESAMPLES, seed: int = 0
-    ) -> None:
-        self.correct = correct
-        self._codes = group_codes(groups, correct.size)
-        k = int(self._codes.max()) + 1
-        rng = np.random.default_rng(seed)
-        self._drawn = np.array([np.bincount(rng.integers(k, size=k), minlength=k) for _ in range(count)])
-        self._enough = k >= 2
-        self._n = self._sums(np.ones(correct.size))
-        rate = self._sums(correct.astype(np.float64)) / self._n
-        self._reference = rate * (1.0 - rate)
-        self._dice = np.random.default_rng(seed).random((count, correct.size), dtype=np.float32)
-
-    def skill(self, confidence: FloatArray) -> Interval:
-        """The Brier skill score."""
-        return self._interval(_skills(confidence[None], self.correct)[0], self.skills(confidence))
-
-    def skill_difference(self, first: FloatArray, second: FloatArray) -> Interval:
-        """The skill of the first minus that of the second, on the same resamples."""
-        value = _skills(np.stack((first, second)), self.correct)
-        return self._interval(value[0] - value[1], self.skills(first) - self.skills(second))
-
-    def mean(self, values: FloatArray) -> Interval:
-        """The mean of numbers of the items, shape (n,)."""
-        return self._interval(float(np.mean(values)), self._sums(values) / self._n)
-
-    def ratio(self, numerator: FloatArray, denominator: FloatArray) -> Interval:
-        """The sum of one number of the items over that of another; both of shape (n,)."""
-        below = self._sums(denominator)
-        found = np.divide(self._sums(numerator), below, out=np.full(below.size, np.nan), where=below != 0.0)
-        total = float(np.sum(denominator))
-        return self._interval(float(np.sum(numerator)) / total if total else np.nan, found)
-
-    def auc(self, confidence: FloatArray) -> Interval:
-        """The area under the ROC curve."""
-        # By pairs of groups: how often a right answer of the one is above a wrong one of the other.
-        of_right, right = self._codes[self.correct], confidence[self.correct]
-        of_wrong, wrong = self._codes[~self.correct], confidence[~self.correct]
-        k = self._drawn.shape[1]
-        between = np.zeros((k, k))
-        for group in np.unique(of_wrong):
-            below = np.sort(wrong[of_wrong == group])
-            above = np.searchsorted(below, right, "left") + np.searchsorted(below, right, "right")
-            between[:, group] = np.bincount(of_right, weights=above / 2.0, minlength=k)
-        ranked = np.einsum("rg,gh,rh->r", self._drawn, between, self._drawn, optimize=True)
-        positive = self._sums(self.correct.astype(np.float64))
-        pairs = positive * (self._n - positive)
-        found = np.divide(ranked, pairs, out=np.full(pairs.size, np.nan), where=pairs > 0)
-        return self._interval(auc(confidence, self.correct), found)
-
-    def ece(self, confidence: FloatArray) -> Interval:
-        """The ECE, and the range that it would have if each confidence were exactly right."""
-        index = bin_index(confidence, 10, "width")
-        inside = (index[:, None] == np.arange(10)).astype(np.float32)
-        hits = (self._dice < confidence.astype(np.float32)).astype(np.float32) @ inside
-        expected = np.bincount(index, weights=confidence, minlength=10)
-        drawn = np.abs(hits - expected).sum(axis=1) / confidence.size
-        value = expected_calibration_error(confidence, self.correct)
-        return percentile_interval(value, drawn, "calibrated-band")
-
-    def skills(self, confidence: FloatArray) -> FloatArray:
-        """The skill on each resample, shape (count,)."""
-        brier = self._sums((confidence - self.correct) ** 2) / self._n
-        reference = self._reference
-        missed = np.divide(brier, reference, out=np.full(brier.size, np.nan), where=reference > 0.0)
-        return np.asarray(1.0 - missed)
-
-    def _sums(self, values: FloatArray) -> FloatArray:
-        """The sum over each resample, shape (count,)."""
-        summed: FloatArray = self._drawn @ np.bincount(self._codes, weights=values)
-        return summed
-
-    def _interval(self, value: float, drawn: FloatArray) -> Interval:
-        if not self._enough:
-            drawn = np.full(drawn.size, np.nan)
-        return percentile_interval(float(value), drawn)
-
-
-def paired_p_value(first: FloatArray, second: FloatArray, correct: BoolArray) -> float:
-    """The two-sided p of a paired t-test on the squared errors of two confidences; 1 if they are the same.
-
-    Items count as independent, as in Virk et al. 2024, 4.7; see `Resamples.skill_difference` for groups.
-    """
-    differences = (first - correct) ** 2 - (second - correct) ** 2
-    if np.ptp(differences) == 0.0:
-        return 1.0
-    return float(scipy.stats.ttest_1samp(differences, 0.0).pvalue)
-
-
-def adjusted(p_values: Sequence[float]) -> list[float]:
-    """p-values adjusted for being many: significant at a level alpha where this is at most alpha.
-
-    Source: Benjamini & Hochberg 1995.
-    """
-    if not p_values:
-        return []
-    found: list[float] = scipy.stats.false_discovery_control(p_values, method="bh").tolist()
-    return found
-
-
-def rank_correlation(a: npt.ArrayLike, b: npt.ArrayLike) -> float | None:
-    """Spearman's correlation; None for fewer than 3 items, or if one of the two is constant."""
-    x, y = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
-    if x.size < 3 or np.ptp(x) == 0.0 or np.ptp(y) == 0.0:
-        return None
-    return float(scipy.stats.spearmanr(x, y).statistic)
-
-
-def roc(confidence: FloatArray, correct: BoolArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """False and true positive rates, ascending, and the thresholds from which on an answer is accepted."""
-    false, true, thresholds = roc_curve(correct, confidence)
-    return false, true, thresholds
-
+PAPER, EDITOR = "paper", "editor"
+Profile = Literal["paper", "editor"]
+"""Which answers count. paper: of every item asked, under the study's conditions; editor: of those shown."""
 
 Question = tuple[str, ...]
 """Task, language, model, quantisation, prompt and a study's condition, and the data set of a task that has
@@ -249,10 +88,21 @@ class File:
         several = self.header.task in (SYNTHESIS, REPAIR)
         return tuple(source.name for source in self.header.sources if several)
 
+    @property
+    def profile(self) -> Profile:
+        return profile_of(self.header)
+
     @cached_property
     def records(self) -> list[Record]:
         """Its records, summaries judged by the thresholds that ship. Raises DataError as `read_records`."""
-        return judged(*read_records(self.path))
+        records = judged(*read_records(self.path))
+        return [record for record in records if record.item not in LEFT_OUT]
+
+
+def profile_of(header: Header) -> Profile:
+    """Whether the records under a header were made as a study asks, or as an editor does."""
+    studied = header.task in (SYNTHESIS, REPAIR, SUMMARY) or header.prompt_version == PLAIN_VERSION
+    return "paper" if studied else "editor"
 
 
 def find_files(folder: Path, model: str | None = None) -> list[File]:
@@ -300,7 +150,7 @@ def largest(files: Sequence[File]) -> list[File]:
 class Answers:
     """The answers to one question that count, judged by one criterion.
 
-    asked: items; found: those with an answer and believable probabilities. condition: "" where there is one.
+    asked: items. found: those that count. condition: "" where there is one.
     correct: bool array of shape (n,). groups: of each answer; kept together in folds.
     """
 
@@ -318,6 +168,10 @@ class Answers:
         return self.file.header
 
     @property
+    def profile(self) -> Profile:
+        return self.file.profile
+
+    @property
     def n(self) -> int:
         return self.correct.size
 
@@ -327,13 +181,27 @@ class Answers:
 
     @cached_property
     def logprobs(self) -> list[tuple[float, ...]]:
-        return [record.logprobs_given_typed for record in self.found]
+        """Of the tokens of what was judged: of a summary, of its first sentence."""
+        return [record.logprobs_given_typed[: record.judged_tokens] for record in self.found]
+
+    @cached_property
+    def empty(self) -> BoolArray:
+        """Which answers have no token, shape (n,): their confidence is 0, raw and rescaled."""
+        return np.array([not item for item in self.logprobs], dtype=np.bool_)
+
+    @cached_property
+    def padded(self) -> FloatArray:
+        """The log-probabilities of all tokens, shape (n, most tokens), nan behind an answer's last one."""
+        found = np.full((self.n, max(map(len, self.logprobs), default=0)), np.nan)
+        for row, item in zip(found, self.logprobs, strict=True):
+            row[: len(item)] = item
+        return found
 
     @property
     def name(self) -> str:
         """Such as "qwen2.5-coder-1.5b, line-fim-1, inserting, right: exact"."""
         header = self.header
-        language = f" {header.language}" if header.task == "summary" else ""
+        language = f" {header.language}" if header.task == SUMMARY else ""
         parts = (header.prompt_version, *self.file.data_sets, self.condition, self.judge)
         return ", ".join(part for part in (f"{header.model.name}{language}", *parts) if part)
 
@@ -342,98 +210,139 @@ class Answers:
         """A name for files."""
         return self.name.replace(", ", "-").replace(" ", "-")
 
-    def having(self, numbers: Mapping[str, float | None]) -> tuple[Answers, FloatArray]:
-        """The answers that have a number, and it: shape (m,). numbers: by item."""
-        pairs = [(at, numbers[record.item]) for at, record in enumerate(self.found)]
-        known = [(at, number) for at, number in pairs if number is not None]
-        at = [place for place, _ in known]
-        kept = attrs.evolve(
-            self,
-            found=tuple(self.found[place] for place in at),
-            correct=self.correct[at],
-            groups=tuple(self.groups[place] for place in at),
-        )
-        return kept, np.array([number for _, number in known], dtype=np.float64)
+    def part(self, at: IntArray) -> Answers:
+        """Those at some indices."""
+        kept, groups = (tuple(values[place] for place in at) for values in (self.found, self.groups))
+        return attrs.evolve(self, found=kept, correct=self.correct[at], groups=groups)
 
 
 def answers_of(file: File, judges: Sequence[str] | None = None) -> list[Answers]:
     """The answers of a file, by condition and criterion. judges: only these criteria."""
-    records = file.records
-    conditions = sorted({record.condition for record in records})
     found = []
-    for condition in conditions:
-        asked = [record for record in records if record.condition == condition]
-        counted = [record for record in asked if record.shown and record.logprobs]
-        groups = tuple(groups_of(counted))
+    for condition in sorted({record.condition for record in file.records}):
+        asked = [record for record in file.records if record.condition == condition]
         known = sorted({judge for record in asked for judge in record.correct})
+        named = condition if file.header.task == "line" else ""
         for judge in known if judges is None else [judge for judge in judges if judge in known]:
-            found.append(
-                Answers(
-                    file=file,
-                    condition=condition if file.header.task == "line" else "",
-                    judge=judge,
-                    asked=len(asked),
-                    right_of_asked=sum(record.correct.get(judge, False) for record in asked),
-                    found=tuple(counted),
-                    correct=np.array([record.correct[judge] for record in counted], dtype=np.bool_),
-                    groups=groups,
-                )
-            )
+            found.append(judged_by(judge, file, asked, named))
     return found
 
 
-RAW, RANDOM, APART = "raw", "random", "apart"
+def judged_by(judge: str, file: File, asked: Sequence[Record], condition: str = "") -> Answers:
+    """The answers among some records of a file that count, by one criterion.
+
+    Answers whose probabilities are missing or unreliable never count. Raises DataError if some of the answers
+    were not judged by the criterion.
+    """
+    counted = [record for record in asked if counts(record, file.profile)]
+    try:
+        correct = np.array([record.correct[judge] for record in counted], dtype=np.bool_)
+    except KeyError as error:
+        raise DataError(
+            f"Some records were judged by {judge} and others were not. Ask again, into another folder."
+        ) from error
+    return Answers(
+        *(file, condition, judge, len(asked)),
+        right_of_asked=sum(record.correct.get(judge, False) for record in asked),
+        found=tuple(counted),
+        correct=correct,
+        groups=tuple(groups_of(counted)),
+    )
+
+
+def counts(record: Record, profile: Profile) -> bool:
+    """Whether an answer counts in a profile."""
+    if profile == "editor":
+        return record.shown and bool(record.logprobs)
+    # Without a token there is nothing that could be unreliable.
+    return bool(record.logprobs) or not record.tokens
+
+
+RAW, RANDOM, APART, HELD_OUT = "raw", "random", "apart", "held-out"
 UNSKILLED = "unskilled"
 FIRST_T = "geometric-mean-first-t"
 FIRST_T_ARITHMETIC = "arithmetic-mean-first-t"
+ALL = "all"
+FIRST = tuple(range(1, 20))
+"""The numbers of first tokens that Virk et al. try; a shorter answer uses all it has."""
 # A choice of t, and a test of it, with fewer right or wrong answers than this says nothing.
 FEWEST_TO_TEST = 10
+# Rescaled, a confidence that tells nothing becomes the base rate, and its ECE nearly 0. Below this skill no
+# ECE is given, and no row where at most this share of what was asked is right. Source: Spiess et al. 2024.
+LEAST_SKILL = 0.05
+LEAST_RIGHT = 0.01
 
 Measure = Callable[[Answers], FloatArray | None]
+"""The natural logarithm of each answer's confidence, shape (n,): nan without a token, or where the model said
+nothing of it; None where the records do not hold it."""
 
 
-def _of_tokens(name: str) -> Measure:
-    return lambda answers: raw_confidences(name, answers.logprobs)
+def _mean(values: FloatArray) -> FloatArray:
+    """Of each row's numbers, shape (n,); nan where it has none."""
+    return np.asarray(np.nansum(values, axis=1) / np.count_nonzero(~np.isnan(values), axis=1))
 
 
 def _entropy(answers: Answers) -> FloatArray | None:
-    if not all(record.entropies for record in answers.found):
+    known = [record.entropies[: record.judged_tokens] for record in answers.found]
+    if not all(entropies or empty for entropies, empty in zip(known, answers.empty, strict=True)):
         return None
-    return np.array([entropy_confidence(record.entropies) for record in answers.found])
+    return np.array([math.log(entropy_confidence(one)) if one else np.nan for one in known])
 
 
 def _length(answers: Answers) -> FloatArray | None:
     """Spiess et al. 2024, 4.1.3; None where the records hold no counts of characters."""
-    lengths = _known(record.characters for record in answers.found)
-    references = _known(record.reference_characters for record in answers.found)
-    if lengths is None or references is None or len(set(references)) < 2:
+    lengths, references = _characters(answers), [record.reference_characters for record in answers.found]
+    known = [one for one in references if one is not None]
+    if lengths is None or len(known) < len(references) or len(set(known)) < 2:
         return None
-    return length_confidence(lengths, references)
+    return _log(length_confidence(lengths, known))
 
 
 def _relative_length(answers: Answers) -> FloatArray | None:
     """The same paper's other description, 3.1.2."""
-    lengths = _known(record.characters for record in answers.found)
-    return None if lengths is None or len(set(lengths)) < 2 else relative_length(lengths)
+    lengths = _characters(answers)
+    return None if lengths is None or len(set(lengths)) < 2 else _log(relative_length(lengths))
 
 
-def _known(counts: Iterable[int | None]) -> list[int] | None:
-    """The counts; None if one is missing."""
-    found = list(counts)
-    known = [count for count in found if count is not None]
-    return known if len(known) == len(found) else None
+def _characters(answers: Answers) -> list[int] | None:
+    known = [record.characters for record in answers.found if record.characters is not None]
+    return known if len(known) == answers.n else None
 
 
-_OF_TOKENS = "total", "arithmetic-mean", "geometric-mean", "minimum", "geometric-mean-lowest-3"
+def _said(name: str) -> Measure:
+    """What the model says of its answer."""
+    observation, form = REFLECTIVE[name]
+
+    def confidence(answers: Answers) -> FloatArray | None:
+        listed = answers.header.observations
+        if listed is None or not any(observation in record.observed for record in answers.found):
+            return None
+        said = (form(listed.named(record.observed)) for record in answers.found)
+        values = _log(np.array([np.nan if one is None else one for one in said]))
+        return values if np.count_nonzero(~np.isnan(values)) >= FEWEST else None
+
+    return confidence
+
+
+def _log(values: FloatArray) -> FloatArray:
+    with np.errstate(divide="ignore"):
+        return np.log(values)
+
+
 MEASURES: Mapping[str, Measure] = MappingProxyType(
     {
-        **{name: _of_tokens(name) for name in _OF_TOKENS},
+        "total": lambda answers: np.where(answers.empty, np.nan, np.nansum(answers.padded, axis=1)),
+        "arithmetic-mean": lambda answers: _log(np.minimum(_mean(np.exp(answers.padded)), 1.0)),
+        "geometric-mean": lambda answers: _mean(answers.padded),
+        "minimum": lambda answers: np.sort(answers.padded, axis=1)[:, 0],
+        "geometric-mean-lowest-3": lambda answers: _mean(np.sort(answers.padded, axis=1)[:, :3]),
         "entropy": _entropy,
         "length": _length,
         "length-in-data-set": _relative_length,
+        **{name: _said(name) for name in REFLECTIVE},
     }
 )
-"""Measures by name. One that the records do not hold is None there, and its row says so."""
+"""Measures by name."""
 
 
 RowKey = tuple[str, str, str]
@@ -442,24 +351,136 @@ RowKey = tuple[str, str, str]
 
 @attrs.frozen(eq=False)
 class Row:
-    """One confidence of the answers.
+    """One confidence of some answers.
 
-    rescaling: RAW, a name in PLATT or RESCALINGS. folds: RANDOM, APART (whole groups), "" where nothing is
-    fitted. ece: None where it is omitted. auc: of raw rows alone. confidence: shape (n,).
+    rescaling: RAW or a name in RESCALINGS. folds: RANDOM, APART (whole groups), HELD_OUT (fitted on all
+    others), "" where nothing is fitted. stratum: the kind of place, or ALL. ece: None where it is omitted.
+    auc: of raw rows, and of all that `eval TASK` shows. at: indices of these answers, shape (n,); confidence,
+    correct: of them. invalid: further answers, of which the model said nothing.
     """
 
+    judge: str
     measure: str
     rescaling: str
     folds: str
+    stratum: str
     brier: float
     skill: Interval
     ece: Interval | None
     auc: Interval | None
     confidence: FloatArray
+    correct: BoolArray
+    at: IntArray
+    invalid: int = 0
 
     @property
     def key(self) -> RowKey:
         return self.measure, self.rescaling, self.folds
+
+    @property
+    def n(self) -> int:
+        return self.correct.size
+
+    @property
+    def right(self) -> int:
+        return int(np.count_nonzero(self.correct))
+
+    @property
+    def above(self) -> float:
+        """The share of confidences over 0.9."""
+        return float(np.mean(self.confidence > 0.9))
+
+    @property
+    def half(self) -> float:
+        """The share of 0.5: of a stated probability often the want of one."""
+        return float(np.mean(self.confidence == 0.5))
+
+    def to_json(self) -> dict[str, Any]:
+        """Without its confidences."""
+        return {
+            **{name: getattr(self, name) for name in ("judge", "measure", "rescaling", "folds", "stratum")},
+            "n": self.n,
+            "right": self.right,
+            "invalid": self.invalid,
+            "above": number(self.above),
+            "half": number(self.half),
+            "brier": number(self.brier),
+            **{name: interval_json(getattr(self, name)) for name in ("skill", "ece", "auc")},
+        }
+
+
+class Rows:
+    """Makes the rows of some answers."""
+
+    def __init__(
+        self, answers: Answers, seed: int = 0, *, count: int = RESAMPLES, areas: bool = False
+    ) -> None:
+        """count: of resamples. areas: whether rescaled rows have an AUC, too."""
+        self.answers = answers
+        self.resamples = Resamples(answers.correct, answers.groups, count=count, seed=seed)
+        self._seed, self._count, self._areas = seed, count, areas
+        self.folds: dict[str, IntArray] = {
+            APART: grouped_folds(answers.groups, FOLDS, seed=seed),
+            RANDOM: random_folds(answers.n, seed),
+        }
+        self._parts: dict[bytes, Rows] = {}
+
+    @cached_property
+    def logs(self) -> dict[str, FloatArray]:
+        """The measures that the records hold: natural logarithms of confidences, of shape (n,)."""
+        with np.errstate(all="ignore"):
+            found = {name: measure(self.answers) for name, measure in MEASURES.items()}
+        return {name: values for name, values in found.items() if values is not None}
+
+    def of(self, measure: str, rescaling: str = RAW, folds: str = "") -> Row:
+        """The row of a measure in `logs`."""
+        maker = self.part_of(measure)
+        if maker is not self:
+            at = np.flatnonzero(~np.isnan(self.logs[measure]))
+            row = maker.of(measure, rescaling, folds)
+            return attrs.evolve(row, at=at, invalid=self.answers.n - at.size)
+        log_p = self.logs[measure]
+        if rescaling == RAW:
+            confidence = np.where(np.isnan(log_p), 0.0, np.exp(log_p))
+        else:
+            confidence = held_out(log_p, self.answers.correct, self.folds[folds], RESCALINGS[rescaling])
+        return self.row(measure, rescaling, folds, confidence)
+
+    def part_of(self, measure: str) -> Rows:
+        """Itself; for what the model says of its answers, the rows of those of which it said something."""
+        known = ~np.isnan(self.logs[measure])
+        if measure not in REFLECTIVE or known.all():
+            return self
+        key = known.tobytes()
+        if key not in self._parts:
+            part = self.answers.part(np.flatnonzero(known))
+            self._parts[key] = Rows(part, self._seed, count=self._count, areas=self._areas)
+        return self._parts[key]
+
+    def row(
+        self,
+        measure: str,
+        rescaling: str,
+        folds: str,
+        confidence: FloatArray,
+        stratum: str = ALL,
+    ) -> Row:
+        """The row of a confidence, shape (n,)."""
+        with quietly():
+            skill = self.resamples.skill(confidence)
+            # Whatever tells nothing is rescaled to the base rate, and then seems calibrated.
+            told = rescaling == RAW or (skill.value is not None and skill.value >= LEAST_SKILL)
+            area = rescaling == RAW or self._areas
+            return Row(
+                *(self.answers.judge, measure, rescaling, folds, stratum),
+                brier=brier_score(confidence, self.answers.correct),
+                skill=skill,
+                ece=self.resamples.ece(confidence) if told and measure != UNSKILLED else None,
+                auc=self.resamples.auc(confidence) if area else None,
+                confidence=confidence,
+                correct=self.answers.correct,
+                at=np.arange(self.answers.n),
+            )
 
 
 @attrs.frozen(eq=False)
@@ -480,6 +501,17 @@ class Cell:
     gain: Interval | None = None
     p_value: float | None = None
     correlations: Mapping[tuple[str, str], float] = attrs.field(factory=dict)
+    maker: Rows | None = None
+
+    @property
+    def model(self) -> str:
+        return self.answers.header.model.name
+
+    @property
+    def resamples(self) -> Resamples:
+        """Those of its answers, of a cell that has rows."""
+        assert self.maker is not None
+        return self.maker.resamples
 
     def row(self, measure: str, rescaling: str = RAW, folds: str = "") -> Row | None:
         """The row with these names, if there is one."""
@@ -494,8 +526,15 @@ class Cell:
 
     def skill_of_all(self, first: str) -> float | None:
         """The skill that the mean of the first tokens has if all of them count. first: a key of `first`."""
-        row = self.row(first.removesuffix("-first-t"), "Platt on p", APART)
+        row = self.row(first.removesuffix("-first-t"), ON_P, APART)
         return None if row is None else row.skill.value
+
+    def corrected(self, measure: str, rescaling: str, folds: str, draws: int = 200) -> Corrected:
+        """The skill of a row, corrected for its bias; see `corrected_skill`."""
+        assert self.maker is not None
+        maker = self.maker.part_of(measure)
+        of = maker.logs[measure], maker.folds[folds], RESCALINGS[rescaling]
+        return corrected_skill(*of, maker.resamples, draws=draws)
 
 
 def cell_of(answers: Answers, *, paper: str, headline: str, first: bool, seed: int = 0) -> Cell:
@@ -504,160 +543,77 @@ def cell_of(answers: Answers, *, paper: str, headline: str, first: bool, seed: i
     paper: the study's own line, a name in PLATT. headline: the measure for which every rescaling is tried.
     first: whether t is chosen. A cell in which too few are right, or too few answers are, has no rows.
     """
-    why = _why_not(answers)
+    why = why_not(answers)
     if why:
         return Cell(answers, why)
-    return Rows(answers, seed).cell(paper, headline, first)
+    maker = Rows(answers, seed)
+    rows = []
+    for name in maker.logs:
+        rows.append(maker.of(name))
+        for other in RESCALINGS:
+            if other == paper or name == headline:
+                rows += [maker.of(name, other, folds) for folds in (RANDOM, APART)]
+            elif other == OURS:
+                rows.append(maker.of(name, other, APART))
+    unskilled = maker.row(UNSKILLED, RAW, "", np.full(answers.n, float(np.mean(answers.correct))))
+    # By definition: the base rate of other data would be another one.
+    rows.append(attrs.evolve(unskilled, skill=Interval(0.0, None, None)))
+    chosen = _first(answers, seed) if first else {}
+    rows += [maker.row(name, paper, APART, one.confidence) for name, one in chosen.items()]
+    cell = Cell(
+        answers=answers,
+        rows=tuple(rows),
+        missing=tuple(name for name in MEASURES if name not in maker.logs),
+        first=chosen,
+        correlations=_correlations(maker.logs),
+        maker=maker,
+    )
+    if not chosen:
+        return cell
+    both = chosen[FIRST_T].confidence, cell.known("geometric-mean", paper, APART).confidence
+    gain = maker.resamples.skill_difference(*both)
+    return attrs.evolve(cell, gain=gain, p_value=paired_p_value(*both, answers.correct))
 
 
-def _why_not(answers: Answers) -> str:
-    if too_few_right(answers.right_of_asked, answers.asked):
+def why_not(answers: Answers) -> str:
+    """Why some answers have no rows; "" if they have."""
+    if answers.right_of_asked <= LEAST_RIGHT * answers.asked:
         return f"omitted: {answers.right_of_asked} of {answers.asked} right, at most 1 %"
     if answers.n < FEWEST:
         return f"omitted: {answers.n} answers, fewer than {FEWEST}"
-    if not both_sides(answers.correct, answers.found, frozenset()):
+    if not both_sides(answers):
         return "omitted: nearly all answers are right, or nearly all are wrong"
     return ""
 
 
-class Rows:
-    """Makes the rows of some answers."""
-
-    def __init__(self, answers: Answers, seed: int) -> None:
-        self._answers = answers
-        self._seed = seed
-        self._resamples = Resamples(answers.correct, answers.groups, seed=seed)
-        self._folds: dict[str, IntArray] = {
-            APART: grouped_folds(answers.groups, FOLDS, seed=seed),
-            RANDOM: random_folds(answers.n, seed),
-        }
-
-    def cell(self, paper: str, headline: str, first: bool) -> Cell:
-        answers, y = self._answers, self._answers.correct
-        found = {name: measure(answers) for name, measure in MEASURES.items()}
-        raw = {name: values for name, values in found.items() if values is not None}
-        rows = []
-        with quietly():
-            for name, values in raw.items():
-                rows.append(self._row(name, RAW, "", values))
-                for line in PLATT:
-                    if line == paper or name == headline:
-                        rows += self._platt(name, values, line)
-                for other, fit in RESCALINGS.items():
-                    if other == OURS or name == headline:
-                        confidence = held_out_predictions(values, y, self._folds[APART], fit)
-                        rows.append(self._row(name, other, APART, confidence))
-            unskilled = self._row(UNSKILLED, RAW, "", np.full(y.size, float(np.mean(y))))
-            # By definition: the base rate of other data would be another one.
-            rows.append(attrs.evolve(unskilled, skill=Interval(0.0, None, None)))
-            chosen = self._first(paper) if first else {}
-            rows += [self._row(name, paper, APART, one.confidence) for name, one in chosen.items()]
-        cell = Cell(
-            answers=answers,
-            rows=tuple(rows),
-            missing=tuple(name for name, values in found.items() if values is None),
-            first=chosen,
-            correlations=_correlations(raw),
-        )
-        return self._tested(cell, paper) if chosen else cell
-
-    def of_one(self, measure: str, raw: FloatArray, paper: str) -> tuple[Row, ...]:
-        """The rows of one further confidence, shape (n,): raw, and by the study's line in both folds."""
-        with quietly():
-            return self._row(measure, RAW, "", raw), *self._platt(measure, raw, paper)
-
-    def _platt(self, measure: str, raw: FloatArray, line: str) -> list[Row]:
-        """The rows of a confidence by a name in PLATT, in both folds."""
-        correct = self._answers.correct
-        return [
-            self._row(measure, line, folds, held_out_predictions(raw, correct, fold, PLATT[line]))
-            for folds, fold in self._folds.items()
-        ]
-
-    def _row(self, measure: str, rescaling: str, folds: str, confidence: FloatArray) -> Row:
-        skill = self._resamples.skill(confidence)
-        # Whatever tells nothing is rescaled to the base rate, and then seems calibrated.
-        told = rescaling == RAW or (skill.value is not None and skill.value >= LEAST_SKILL)
-        return Row(
-            measure=measure,
-            rescaling=rescaling,
-            folds=folds,
-            brier=brier_score(confidence, self._answers.correct),
-            skill=skill,
-            ece=self._resamples.ece(confidence) if told and measure != UNSKILLED else None,
-            auc=self._resamples.auc(confidence) if rescaling == RAW else None,
-            confidence=confidence,
-        )
-
-    def _first(self, paper: str) -> dict[str, FirstT]:
-        answers = self._answers
-        if paper != "Platt on p" or min(answers.right, answers.n - answers.right) < FEWEST_TO_TEST:
-            return {}
-        of = answers.logprobs, answers.correct, answers.groups, FIRST
-        return {
-            name: select_first_t(*of, fit=PLATT[paper], folds=FOLDS, seed=self._seed, mean=mean)
-            for name, mean in ((FIRST_T, geometric_mean), (FIRST_T_ARITHMETIC, arithmetic_mean))
-        }
-
-    def _tested(self, cell: Cell, paper: str) -> Cell:
-        both = cell.first[FIRST_T].confidence, cell.known("geometric-mean", paper, APART).confidence
-        return attrs.evolve(
-            cell,
-            gain=self._resamples.skill_difference(*both),
-            p_value=paired_p_value(*both, self._answers.correct),
-        )
+def both_sides(answers: Answers) -> bool:
+    """Whether two groups have right answers, and two have wrong ones: one is left when the other's is."""
+    sides = (set(np.array(answers.groups)[of]) for of in (answers.correct, ~answers.correct))
+    return min(map(len, sides)) >= 2
 
 
-def _correlations(raw: Mapping[str, FloatArray]) -> dict[tuple[str, str], float]:
-    names = list(raw)
-    pairs = [(a, b) for at, a in enumerate(names) for b in names[at + 1 :]]
-    found = {(a, b): rank_correlation(raw[a], raw[b]) for a, b in pairs}
-    return {pair: value for pair, value in found.items() if value is not None}
+def _first(answers: Answers, seed: int) -> dict[str, FirstT]:
+    """The number of first tokens, as Virk et al. choose it, over p by maximum likelihood."""
+    if min(answers.right, answers.n - answers.right) < FEWEST_TO_TEST or answers.empty.any():
+        return {}
+    of = answers.logprobs, answers.correct, answers.groups, FIRST
+    return {
+        name: select_first_t(*of, fit=line, folds=FOLDS, seed=seed, mean=mean, together=True)
+        for name, mean in ((FIRST_T, geometric_mean), (FIRST_T_ARITHMETIC, arithmetic_mean))
+    }
 
 
-@attrs.frozen(eq=False)
-class Stated:
-    """What a model says of its own answers, in one form.
-
-    answers: those whose answer says something. invalid: the others. rows: raw, and by the study's line with
-    groups apart and in random folds.
-    above: the share of confidences over 0.9. half: the share of 0.5.
-    """
-
-    measure: str
-    form: str
-    answers: Answers
-    invalid: int
-    rows: tuple[Row, ...]
-    above: float
-    half: float
-    why: str = ""
-
-
-def stated(answers: Answers, paper: str, seed: int = 0) -> list[Stated]:
-    """The forms of `FORMS` that the records hold, in order."""
-    listed = answers.header.observations
-    if listed is None:
-        return []
-    seen = {record.item: listed.named(record.observed) for record in answers.found}
-    found = []
-    for measure, forms in FORMS.items():
-        for form, value in forms.items():
-            numbers = {item: value(one) for item, one in seen.items()}
-            kept, raw = answers.having(numbers)
-            if kept.n < FEWEST:
-                continue
-            asked = sum(any(name.startswith(f"{_PREFIX[measure]}.") for name in one) for one in seen.values())
-            why = "" if both_sides(kept.correct, kept.found, frozenset()) else "too few right or wrong"
-            above, half = float(np.mean(raw > 0.9)), float(np.mean(raw == 0.5))
-            rows: tuple[Row, ...] = ()
-            if not why:
-                rows = Rows(kept, seed).of_one(measure, raw, paper)
-            found.append(Stated(measure, form, kept, max(asked - kept.n, 0), rows, above, half, why))
+def _correlations(logs: Mapping[str, FloatArray]) -> dict[tuple[str, str], float]:
+    """Of each pair of measures, over the answers that have both."""
+    names = list(logs)
+    found = {}
+    for at, a in enumerate(names):
+        for b in names[at + 1 :]:
+            both = ~np.isnan(logs[a]) & ~np.isnan(logs[b])
+            value = rank_correlation(logs[a][both], logs[b][both])
+            if value is not None:
+                found[a, b] = value
     return found
-
-
-_PREFIX = {"ask": "ask", "normalised": "ask", "verbalised": "verbalised", "scale": "scale"}
 
 
 def number(value: float | None, digits: int = 6) -> float | None:
@@ -672,26 +628,12 @@ def interval_json(interval: Interval | None) -> dict[str, Any] | None:
     return {**bounds, "kind": interval.kind}
 
 
-def row_json(row: Row, answers: Answers) -> dict[str, Any]:
-    """A row as JSON types, without its confidences."""
-    return {
-        "measure": row.measure,
-        "rescaling": row.rescaling,
-        "folds": row.folds,
-        "n": answers.n,
-        "right": answers.right,
-        "brier": number(row.brier),
-        "skill": interval_json(row.skill),
-        "ece": interval_json(row.ece),
-        "auc": interval_json(row.auc),
-    }
-
-
 def cell_json(cell: Cell) -> dict[str, Any]:
     """A cell as JSON types."""
     answers, header = cell.answers, cell.answers.header
     document: dict[str, Any] = {
         "file": answers.file.name,
+        "profile": answers.profile,
         "model": header.model.name,
         "quantisation": header.model.quantisation,
         "sha256": header.model.sha256,
@@ -702,9 +644,10 @@ def cell_json(cell: Cell) -> dict[str, Any]:
         "asked": answers.asked,
         "n": answers.n,
         "right": answers.right,
+        "empty": int(np.count_nonzero(answers.empty)),
         "groups": len(set(answers.groups)),
         "omitted": cell.why or None,
-        "rows": [row_json(row, answers) for row in cell.rows],
+        "rows": [row.to_json() for row in cell.rows],
         "missing": list(cell.missing),
     }
     if cell.first:

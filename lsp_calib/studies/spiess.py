@@ -13,12 +13,7 @@ from lsp_calib.calibration.arrays import quietly
 from lsp_calib.calibration.reliability import reliability
 from lsp_calib.corpus.lines import INSERTING, NO_DOCSTRING, PREFIX
 from lsp_calib.report.words import signed
-from lsp_calib.studies.calibration_errors import (
-    debiased_calibration_error,
-    ks_calibration_error,
-    risk_coverage,
-    smooth_ece,
-)
+from lsp_calib.studies.calibration_errors import risk_coverage
 from lsp_calib.studies.figures import (
     Roc,
     draw_against_auc,
@@ -37,23 +32,17 @@ from lsp_calib.studies.published import (
 )
 from lsp_calib.studies.score import (
     APART,
-    OURS,
-    PLATT,
     RANDOM,
     RAW,
-    RESCALINGS,
     Answers,
     Cell,
     File,
     Row,
     RowKey,
-    Stated,
     answers_of,
     cell_of,
-    rank_correlation,
-    roc,
-    stated,
 )
+from lsp_calib.studies.statistics import OURS, RESCALINGS, rank_correlation, roc
 
 LINE = "Platt on ln p"
 """The study's rescaling, in random folds."""
@@ -223,12 +212,12 @@ def _sections(compared: Sequence[Compared], seed: int) -> Iterator[Section]:
         yield Section(
             title,
             f"Differs in: {same[0][0].differs}.",
-            tuple(_measures(one, cell, seed) for one, cell in same),
+            tuple(_measures(one, cell) for one, cell in same),
         )
     yield Section(
         "Rescaling",
         "The total probability rescaled in every way. Isotonic regression and bins have many parameters: see "
-        "what few answers do to them. Debiased: less the part of chance; KS and smECE: without bins.",
+        "what few answers do to them.",
         tuple(map(_rescalings, cells)),
     )
     yield Section(
@@ -308,17 +297,13 @@ def _ece(row: Row | None) -> str:
     return "–" if row is None or row.ece is None or row.ece.value is None else f"{row.ece.value:.2f}"
 
 
-def _measures(one: Compared, cell: Cell, seed: int) -> Table:
+def _measures(one: Compared, cell: Cell) -> Table:
     """All measures of a cell."""
     answers = cell.answers
     rows: list[tuple[str, ...]] = []
-    # What the model says of its answers, where it was asked: in the study's form of each measure.
-    said = {
-        row.key: row for found in stated(answers, LINE, seed) if _of_the_study(found) for row in found.rows
-    }
-    for raw in (row for row in (*cell.rows, *said.values()) if row.rescaling == RAW):
+    for raw in (row for row in cell.rows if row.rescaling == RAW):
         platt, apart, ours = (
-            cell.row(raw.measure, line, folds) or said.get((raw.measure, line, folds))
+            cell.row(raw.measure, line, folds)
             for line, folds in ((LINE, RANDOM), (LINE, APART), (OURS, APART))
         )
         rows.append(
@@ -331,9 +316,8 @@ def _measures(one: Compared, cell: Cell, seed: int) -> Table:
                 *(signed(row.skill.value if row else None) for row in (apart, ours)),
             )
         )
-    asked = {measure for measure, _, _ in said}
     for name in ("length", "ask", "normalised", "verbalised"):
-        if name in cell.missing or (name != "length" and name not in asked):
+        if name in cell.missing:
             rows.append((name, NOT_RUN, *["–"] * 11))
     columns = (
         *("measure", "AUC", "published", "raw Brier", "skill", "ECE", "published skill, ECE"),
@@ -348,11 +332,6 @@ def _measures(one: Compared, cell: Cell, seed: int) -> Table:
     return Table(title, columns, tuple(rows), note=f"Differs in: {one.differs}.")
 
 
-def _of_the_study(found: Stated) -> bool:
-    """Whether a form of a measure is the one of the study's tables."""
-    return "Spiess et al." in found.form and "without" not in found.form
-
-
 def quoted_pair(one: Compared, row: Row) -> str:
     """The published skill and ECE of a row, a dash where there are none."""
     skill, ece = one.quoted(row.key, "skill"), one.quoted(row.key, "ece")
@@ -361,28 +340,18 @@ def quoted_pair(one: Compared, row: Row) -> str:
 
 def _rescalings(cell: Cell) -> Table:
     rows = []
-    for name in (RAW, *PLATT, *RESCALINGS):
+    for name in (RAW, *RESCALINGS):
         for folds in ("",) if name == RAW else (RANDOM, APART):
             row = cell.row(HEADLINE, name, folds)
             if row is not None:
                 rows.append(
                     (
                         *(name, folds or "–", f"{row.brier:.3f}", ranged(row.skill)),
-                        *(ranged(row.ece, 3, sign=False), *_other_errors(row, cell)),
+                        ranged(row.ece, 3, sign=False),
                     )
                 )
-    columns = ("rescaling", "folds", "Brier", "skill", "ECE (calibrated)", "debiased", "KS", "smECE")
+    columns = ("rescaling", "folds", "Brier", "skill", "ECE (calibrated)")
     return Table(f"{cell.answers.name}, {HEADLINE}", columns, tuple(rows))
-
-
-def _other_errors(row: Row, cell: Cell) -> tuple[str, ...]:
-    """Calibration errors without bins' bias, and without bins; dashes where ECE is omitted."""
-    if row.ece is None:
-        return ("–",) * 3
-    of = row.confidence, cell.answers.correct
-    with quietly():
-        found = debiased_calibration_error(*of), ks_calibration_error(*of), smooth_ece(*of)
-    return tuple(f"{value:.3f}" for value in found)
 
 
 def pairs_judged_twice(cells: Sequence[Cell]) -> list[tuple[Cell, Cell]]:

@@ -9,8 +9,8 @@ from typing import Any
 
 from lsp_calib.errors import DataError
 from lsp_calib.report.words import signed
-from lsp_calib.studies.baselines import token_positions
 from lsp_calib.studies.figures import draw_roc, draw_skill_by_t, draw_token_positions
+from lsp_calib.studies.measures import REFLECTIVE, token_positions
 from lsp_calib.studies.page import NOT_RUN, Compared, Picture, Section, Study, Table, ranged
 from lsp_calib.studies.published import (
     FULL_ECE,
@@ -26,16 +26,15 @@ from lsp_calib.studies.score import (
     FIRST,
     FIRST_T,
     FIRST_T_ARITHMETIC,
+    RANDOM,
     RAW,
     Cell,
     File,
     Row,
     RowKey,
-    Stated,
     adjusted_p_values,
     answers_of,
     cell_of,
-    stated,
 )
 from lsp_calib.studies.spiess import quoted_pair, raw_over_rescaled, roc_of, scored
 from lsp_calib.studies.token_study import COLUMNS, TOKEN, read_numbers, rows_by_bins
@@ -266,39 +265,41 @@ def _measures(cell: Cell) -> Table:
     return Table(title, ("measure", "AUC", "raw skill", "raw ECE", "Platt skill", "ECE"), tuple(rows))
 
 
-def all_stated(files: Sequence[File], seed: int = 0) -> list[tuple[File, Stated]]:
-    """The forms that records hold, of each question from the file with the most such answers."""
-    best: dict[tuple[object, ...], tuple[int, File, list[Stated]]] = {}
+def all_stated(files: Sequence[File], seed: int = 0) -> list[Cell]:
+    """The cells that hold what models say, of each question from the file with the most such answers."""
+    best: dict[tuple[object, ...], Cell] = {}
     for file in files:
-        if not _is_prompted(file, BM25):
-            continue
-        for answers in answers_of(file, ["best-f1"]):
-            found = stated(answers, LINE, seed)
-            size = max((one.answers.n for one in found), default=0)
-            if size and (file.question not in best or size > best[file.question][0]):
-                best[file.question] = size, file, found
-    return [(file, one) for _, file, found in best.values() for one in found]
+        for answers in answers_of(file, ["best-f1"]) if _is_prompted(file, BM25) else []:
+            if answers.header.observations is None:
+                continue
+            cell = cell_of(answers, paper=LINE, headline=HEADLINE, first=False, seed=seed)
+            held = [name for name in REFLECTIVE if cell.row(name) is not None]
+            if held and (file.question not in best or answers.n > best[file.question].answers.n):
+                best[file.question] = cell
+    return list(best.values())
 
 
 def _stated_table(files: Sequence[File], seed: int) -> Table:
-    rows = []
-    for file, one in all_stated(files, seed):
-        raw, platt = one.rows[:2] if one.rows else (None, None)
-        rows.append(
-            (
-                *(f"{file.header.model.name}, {file.header.language}", one.measure, one.form),
-                *(f"{one.answers.n}, {one.answers.right}", str(one.invalid)),
-                *(f"{100 * one.above:.0f} %", f"{100 * one.half:.0f} %"),
-                one.why or ranged(raw.auc if raw else None, sign=False),
-                *(ranged(row.skill if row else None) for row in (raw, platt)),
+    rows: list[tuple[str, ...]] = []
+    for cell in all_stated(files, seed):
+        for name in REFLECTIVE:
+            raw, platt = cell.row(name), cell.row(name, LINE, RANDOM)
+            if raw is None or platt is None:
+                continue
+            rows.append(
+                (
+                    *(f"{cell.answers.header.model.name}, {cell.answers.header.language}", name),
+                    *(f"{raw.n}, {raw.right}", str(raw.invalid)),
+                    *(f"{100 * raw.above:.0f} %", f"{100 * raw.half:.0f} %"),
+                    *(ranged(raw.auc, sign=False), ranged(raw.skill), ranged(platt.skill)),
+                )
             )
-        )
     columns = (
-        *("answers", "measure", "form", "n, right", "invalid", "above 0.9", "0.5"),
+        *("answers", "measure", "n, right", "invalid", "above 0.9", "0.5"),
         *("AUC", "raw skill", "Platt skill"),
     )
     if not rows:
-        rows = [("–", "ask, verbalised, scale", NOT_RUN, *["–"] * 7)]
+        rows = [("–", "ask, verbalised, scale", NOT_RUN, *["–"] * 6)]
     return Table("", columns, tuple(rows))
 
 

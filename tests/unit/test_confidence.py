@@ -18,7 +18,7 @@ from lsp_calib.confidence.features import (
     total,
 )
 from lsp_calib.errors import DataError
-from lsp_calib.studies.baselines import (
+from lsp_calib.studies.measures import (
     entropy_confidence,
     length_confidence,
     relative_length,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_calib.errors import DataError
-from lsp_calib.studies.reflective_measures import (
+from lsp_calib.studies.measures import (
     Stated,
     TrueFalse,
     contained_true_false,
@@ -63,24 +63,14 @@ def test_impossible_alternatives_are_refused(bad):
         ("The probability is about 80.", 0.8),
         ("80 percent", 0.8),
         ("**80**%", 0.8),
-        ("70-80%", 0.75),
-        ("between 70 and 80 percent", 0.75),
         ("Probability: 80", 0.8),
         ("Probability (0-100): 80", 0.8),
-        ("The probability that all 3 tests pass is 90.", 0.9),
         ("0%", 0.0),
         ("0", 0.0),
         ("0.8 (80%)", 0.8),
         ("I would say 80%. There is a 20% chance that it fails.", 0.8),
-        # Fractions are our addition.
         ("0.8", 0.8),
         ("On a scale of 0 to 1, 0.7", 0.7),
-        ("4/5", 0.8),
-        ("8 out of 10", 0.8),
-        ("It is a fifty-fifty chance.", 0.5),
-        # With a word of caution a number is the whole answer.
-        ("about 80", 0.8),
-        ("roughly 0.8", 0.8),
         ("about 150", None),
         ("only 3 tests pass", None),
     ],
@@ -94,7 +84,8 @@ def test_a_probability_in_every_form(text, expected):
     [
         "",
         "The 3 tests pass.",
-        "It returns 0.5 for x.",
+        "It is a fifty-fifty chance.",
+        "4/5",
         "The probability is high. It handles 3 cases.",
         "1",
         "150%",
@@ -116,15 +107,13 @@ def test_after_three_more_answers_it_is_even():
     asked = count()
     assert stated(f"no number {'x' * next(asked)}" for _ in range(10)) == Stated(0.5, 4, fell_back=True)
     assert next(asked) == 4
-    assert stated(["no"], resamples=0).fell_back
 
 
 def test_giving_up_early_is_refused():
     with pytest.raises(DataError, match="up to 4"):
         stated(["no", "no"])
-    for answers, resamples in (([], 3), (["80%"], -1)):
-        with pytest.raises(DataError):
-            stated(answers, resamples=resamples)
+    with pytest.raises(DataError, match="up to 4"):
+        stated([])
 
 
 @pytest.mark.parametrize(
@@ -136,17 +125,14 @@ def test_giving_up_early_is_refused():
         ("Score: 3", 3),
         ("On a scale from 1 to 4, I would rate this summary a 3.", 3),
         ("3 - Agree", 3),
-        ("Strongly agree", 4),
-        ("I disagree strongly", 1),
         ("", None),
         ("I cannot rate this.", None),
         ("2 or 3", None),
         ("3,4", None),
         ("Score: 3, since it says what matters", 3),
+        ("Strongly agree", None),
         ("5", None),
         ("2.5", None),
-        ("I do not agree", None),
-        ("Agree, or strongly agree", None),
     ],
 )
 def test_ratings_in_every_form(text, expected):

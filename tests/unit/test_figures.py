@@ -13,7 +13,6 @@ import pytest
 from lsp_calib.calibration.reliability import reliability
 from lsp_calib.calibration.validation import Interval
 from lsp_calib.errors import DataError
-from lsp_calib.studies.baselines import token_positions
 from lsp_calib.studies.calibration_errors import risk_coverage
 from lsp_calib.studies.figures import (
     draw_ablation,
@@ -23,6 +22,7 @@ from lsp_calib.studies.figures import (
     draw_token_positions,
 )
 from lsp_calib.studies.figures_theme import DARK, LIGHT, THEMES, save_both
+from lsp_calib.studies.measures import token_positions
 
 rng = np.random.default_rng(7)
 CONFIDENCE = rng.beta(2, 1, 400)
@@ -205,7 +205,7 @@ def test_matplotlib_is_imported_by_the_first_drawing_and_pyplot_by_none():
     program = (
         "import sys; from lsp_calib.studies.figures import draw_token_positions\n"
         "assert 'matplotlib' not in sys.modules\n"
-        "from lsp_calib.studies.baselines import token_positions\n"
+        "from lsp_calib.studies.measures import token_positions\n"
         "draw_token_positions(token_positions([[-1.0]], least=1)).canvas.draw()\n"
         "assert 'matplotlib' in sys.modules and 'matplotlib.pyplot' not in sys.modules"
     )

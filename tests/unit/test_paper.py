@@ -4,43 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from functools import partial
 from pathlib import Path
 
-import attrs
 import numpy as np
 import pytest
 
-from lsp_calib.calibration.arrays import quietly
 from lsp_calib.calibration.calibrators.purpose import Origin
-from lsp_calib.calibration.scores import auc, skill_score
-from lsp_calib.calibration.validation import (
-    bootstrap_difference,
-    bootstrap_interval,
-    bootstrap_mean,
-    held_out_predictions,
-    out_of_fold,
-)
 from lsp_calib.corpus.header import Header
 from lsp_calib.corpus.records import Record, write_records
-from lsp_calib.errors import DataError
 from lsp_calib.studies import published
 from lsp_calib.studies.paper import repeat_studies
-from lsp_calib.studies.score import (
-    APART,
-    PLATT,
-    RANDOM,
-    RAW,
-    Resamples,
-    adjusted,
-    answers_of,
-    cell_of,
-    find_files,
-    largest,
-    paired_p_value,
-    random_folds,
-    rank_correlation,
-)
 from lsp_calib.values import ModelIdentity
 
 
@@ -52,50 +25,6 @@ def simulated(n: int = 240, seed: int = 0):
     tells = np.array([np.mean(item[:6]) for item in logprobs])
     correct = rng.random(n) < 1.0 / (1.0 + np.exp(-14.0 * (tells - np.median(tells))))
     return logprobs, correct, [f"p{at % 23}" for at in range(n)]
-
-
-class TestNumbers:
-    def test_a_line_without_a_maximum_is_fitted_too(self):
-        raw = np.linspace(0.05, 0.95, 40)
-        correct = raw > 0.5
-        fold = np.arange(40) % 5
-        found = held_out_predictions(raw, correct, fold, PLATT["Platt on p"])
-        assert np.all(np.isfinite(found))
-        assert skill_score(found, correct) > 0.9
-
-    def test_intervals_are_those_of_the_bootstrap(self):
-        logprobs, correct, groups = simulated()
-        p = np.array([np.exp(np.mean(item)) for item in logprobs]).round(2)
-        q = np.array([np.exp(np.mean(item[:6])) for item in logprobs])
-        ours = Resamples(correct, groups, count=200)
-        same = partial(bootstrap_interval, confidence=p, correct=correct, groups=groups, resamples=200)
-        pairs = [
-            (ours.skill(p), same(skill_score)),
-            (ours.auc(p), same(auc)),
-            (
-                ours.skill_difference(p, q),
-                bootstrap_difference(skill_score, p, q, correct, groups, resamples=200),
-            ),
-            (ours.mean(p), bootstrap_mean(p, groups, resamples=200)),
-            (ours.ratio(p, np.ones(p.size)), bootstrap_mean(p, groups, resamples=200)),
-        ]
-        for found, wanted in pairs:
-            assert attrs.astuple(found)[:3] == pytest.approx(attrs.astuple(wanted)[:3], abs=1e-9)
-
-    def test_random_folds_are_even_and_split_groups(self):
-        fold = random_folds(103)
-        assert sorted(np.bincount(fold)) == [20, 20, 21, 21, 21]
-        assert not np.array_equal(fold, np.sort(fold))
-        assert np.array_equal(fold, random_folds(103))
-
-    def test_tests_and_correlations(self):
-        p = np.array([0.9, 0.2, 0.7, 0.4])
-        assert paired_p_value(p, np.full(4, 0.5), np.array([1, 0, 1, 0])) == pytest.approx(0.0128, abs=1e-4)
-        assert paired_p_value(p, p, np.array([1, 0, 1, 0])) == 1.0
-        assert adjusted([0.001, 0.04, 0.012, 0.9]) == pytest.approx([0.004, 0.16 / 3, 0.024, 0.9])
-        assert adjusted([]) == []
-        assert rank_correlation([1, 2, 3, 4], [1, 3, 2, 4]) == pytest.approx(0.8)
-        assert rank_correlation([1, 1, 1], [1, 2, 3]) is None
 
 
 class TestPublished:
@@ -176,69 +105,6 @@ def records_file(
     folder.mkdir(exist_ok=True, parents=True)
     write_records(folder / name, header, records)
     return folder
-
-
-class TestCells:
-    def test_the_papers_rows_stand_beside_ours(self, tmp_path):
-        (file,) = find_files(records_file(tmp_path))
-        answers = answers_of(file, ["exact"])[0]
-        cell = cell_of(answers, paper="Platt on ln p", headline="total", first=False)
-        raw = np.array([np.exp(np.sum(item)) for item in answers.logprobs])
-        with quietly():
-            for name, fit in PLATT.items():
-                for folds, groups in ((APART, answers.groups), (RANDOM, None)):
-                    row = cell.row("total", name, folds)
-                    assert row is not None
-                    if groups is not None:
-                        wanted = skill_score(out_of_fold(raw, answers.correct, groups, fit), answers.correct)
-                        assert row.skill.value == pytest.approx(wanted, abs=1e-6)
-        tried = {(row.rescaling, row.folds) for row in cell.rows if row.measure == "total"}
-        assert {(name, APART) for name in ("temperature", "isotonic", "histogram", "beta")} < tried
-        unskilled = cell.row("unskilled")
-        assert unskilled is not None
-        assert unskilled.skill.value == pytest.approx(0.0)
-        assert cell.missing == ("entropy", "length", "length-in-data-set")
-
-    def test_length_is_a_row_where_records_count_characters_and_ece_where_skill_reaches_a_twentieth(
-        self, tmp_path
-    ):
-        (file,) = find_files(records_file(tmp_path, lengths=True))
-        cell = cell_of(answers_of(file, ["exact"])[0], paper="Platt on ln p", headline="total", first=False)
-        assert cell.row("length") is not None
-        assert cell.missing == ("entropy",)
-        seen = set()
-        for row in cell.rows:
-            if row.rescaling != RAW:
-                told = (row.skill.value or 0.0) >= 0.05
-                assert (row.ece is not None) == told
-                seen.add(told)
-        assert seen == {True, False}
-
-    @pytest.mark.parametrize(("right", "omitted"), [(2, True), (3, False)])
-    def test_no_rows_where_at_most_one_in_a_hundred_is_right(self, tmp_path, right, omitted):
-        (file,) = find_files(records_file(tmp_path, right=right, n=240))
-        cell = cell_of(answers_of(file, ["exact"])[0], paper="Platt on ln p", headline="total", first=False)
-        assert ("at most 1 %" in cell.why) == omitted
-        assert bool(cell.rows) != omitted
-
-
-class TestFiles:
-    def test_the_file_with_the_most_answers_counts(self, tmp_path):
-        records_file(tmp_path, "a.jsonl", n=100)
-        records_file(tmp_path / "more", "b.jsonl", n=120)
-        records_file(tmp_path / "other", "c.jsonl", n=40, model="n")
-        (tmp_path / "notes.jsonl").write_text('{"no": "records"}\n')
-        files = find_files(tmp_path)
-        assert [file.name for file in files] == ["a.jsonl", "more/b.jsonl", "other/c.jsonl"]
-        assert [file.name for file in largest(files)] == ["more/b.jsonl", "other/c.jsonl"]
-        assert [file.name for file in find_files(tmp_path, "n")] == ["other/c.jsonl"]
-
-    def test_a_folder_without_records_or_a_model_without_is_refused(self, tmp_path):
-        with pytest.raises(DataError, match="no records"):
-            find_files(tmp_path)
-        records_file(tmp_path)
-        with pytest.raises(DataError, match="'x'; there are m"):
-            find_files(tmp_path, "x")
 
 
 class TestReport:

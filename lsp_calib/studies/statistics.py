@@ -1,0 +1,398 @@
+"""How confidences are rescaled, and what the numbers of the studies are worth: fits, one bootstrap, one band.
+
+Pure. A confidence is its natural logarithm, so that the probability of a long answer loses nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
+from types import MappingProxyType
+from typing import Literal
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+import scipy.stats
+from scipy.special import expit
+from sklearn.isotonic import IsotonicRegression
+from sklearn.metrics import roc_curve
+from sklearn.model_selection import KFold
+
+from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, group_codes
+from lsp_calib.calibration.logistic import LOOSE_PRIOR, PlattCalibrator
+from lsp_calib.calibration.scores import auc, bin_index, expected_calibration_error
+from lsp_calib.calibration.validation import (
+    Fit,
+    Interval,
+    Predictor,
+    percentile_interval,
+)
+
+FOLDS = 5
+RESAMPLES = 1000
+
+# There is no logarithm of a stated 0, nor log-odds of a 1: these stand for them.
+_ZERO, _ONE = math.log(1e-6), math.log1p(-1e-6)
+
+
+@attrs.frozen(eq=False)
+class Lines:
+    """probability = sigmoid(slope * x + intercept), for m problems at once: both of shape (m, 1), or (1,)."""
+
+    slope: FloatArray
+    intercept: FloatArray
+
+    def predict(self, x: FloatArray) -> FloatArray:
+        return np.asarray(expit(self.slope * x + self.intercept))
+
+
+# Steps of Newton's method are no longer than this, in units of spread, in which it starts at 0.
+_LONGEST = 3.0
+
+
+def line(x: FloatArray, correct: BoolArray, ridge: float = 1e-12, intercept: bool = True) -> Lines:
+    """Logistic regression over one number, by Newton's method.
+
+    x, correct: of shape (n,), or one or both (m, n) for m fits at once, as permutations and choices need.
+    ridge: 1 / C of scikit-learn, which does not weigh on the intercept; so little of it is maximum
+    likelihood, but finite where a threshold separates right from wrong. The result is that of scikit-learn.
+    """
+    centre = x.mean(axis=-1, keepdims=True) if intercept else np.zeros_like(x[..., :1])
+    spread = np.sqrt(np.mean((x - centre) ** 2, axis=-1, keepdims=True))
+    spread = np.where(spread > 0.0, spread, 1.0)
+    z, penalty = (x - centre) / spread, ridge / spread**2
+    rate = np.clip(np.mean(correct, axis=-1, keepdims=True), 1e-9, 1.0 - 1e-9)
+    slope = np.zeros(np.broadcast_shapes(spread.shape, rate.shape))
+    constant = slope + np.log(rate / (1.0 - rate)) * intercept
+    for _ in range(100):
+        p = expit(slope * z + constant)
+        weight = p * (1.0 - p)
+        missed = p - correct
+        uphill = np.sum(missed * z, axis=-1, keepdims=True) + penalty * slope
+        across = np.sum(weight * z * z, axis=-1, keepdims=True) + penalty + 1e-12
+        if intercept:
+            level = np.sum(missed, axis=-1, keepdims=True)
+            total = np.sum(weight, axis=-1, keepdims=True) + 1e-12
+            both = np.sum(weight * z, axis=-1, keepdims=True)
+            determinant = across * total - both * both
+            steps = (
+                (total * uphill - both * level) / determinant,
+                (across * level - both * uphill) / determinant,
+            )
+        else:
+            steps = uphill / across, np.zeros_like(slope)
+        slope, constant = (
+            at - np.clip(step, -_LONGEST, _LONGEST) for at, step in zip((slope, constant), steps, strict=True)
+        )
+        if max(float(np.abs(step).max()) for step in steps) < 1e-9:
+            break
+    return Lines(slope / spread, constant - slope * centre / spread)
+
+
+@attrs.frozen
+class _Bins:
+    """The share right in each of ten bins of equal width; the base rate in an empty one."""
+
+    shares: FloatArray
+
+    @classmethod
+    def fit(cls, p: FloatArray, correct: BoolArray) -> _Bins:
+        index = bin_index(p, 10, "width")
+        count, right = (np.bincount(index, weights=of, minlength=10) for of in (np.ones(p.size), correct))
+        return cls(np.where(count > 0, right / np.maximum(count, 1.0), np.mean(correct)))
+
+    def predict(self, p: FloatArray) -> FloatArray:
+        return self.shares[bin_index(p, 10, "width")]
+
+
+def _isotonic(p: FloatArray, correct: BoolArray) -> Predictor:
+    fitted: Predictor = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip").fit(p, correct)
+    return fitted
+
+
+def _finite(log_p: FloatArray) -> FloatArray:
+    return np.where(np.isneginf(log_p), _ZERO, log_p)
+
+
+def _log_odds(log_p: FloatArray) -> FloatArray:
+    below = np.minimum(_finite(log_p), _ONE)
+    return below - np.log1p(-np.exp(below))
+
+
+@attrs.frozen
+class _Over:
+    """A curve over some input that is made of log p."""
+
+    input: Callable[[FloatArray], FloatArray]
+    curve: Predictor
+
+    def predict(self, log_p: FloatArray) -> FloatArray:
+        return self.curve.predict(self.input(log_p))
+
+
+def _over(input: Callable[[FloatArray], FloatArray], fit: Fit) -> Fit:
+    return lambda log_p, correct: _Over(input, fit(input(log_p), correct))
+
+
+def fit_curve(raw: npt.ArrayLike, correct: npt.ArrayLike) -> PlattCalibrator:
+    """Fit as for calibrators of the model's own probabilities; see `fitting.fit_calibrator`."""
+    return PlattCalibrator.fit(raw, correct, prior=LOOSE_PRIOR)
+
+
+ON_LN_P, ON_P, ON_LOG_ODDS = "Platt on ln p", "Platt on p", "Platt on log-odds, L2"
+OURS = "Platt on log-odds, prior"
+"""How this project rescales a single measure."""
+PLATT: Mapping[str, Fit] = MappingProxyType(
+    {
+        ON_LN_P: _over(_finite, line),
+        ON_P: _over(np.exp, line),
+        ON_LOG_ODDS: _over(_log_odds, partial(line, ridge=1.0)),
+    }
+)
+"""The studies' lines, over the natural logarithm of a confidence, which nothing clips.
+
+ln p: Spiess et al. p: the text of Virk et al.; their script takes log-odds with scikit-learn's default, L2 at
+C = 1. Log-odds end at 1 - 1e-6.
+"""
+RESCALINGS: Mapping[str, Fit] = MappingProxyType(
+    {
+        **PLATT,
+        OURS: _over(np.exp, fit_curve),
+        "temperature": _over(_log_odds, partial(line, intercept=False)),
+        "isotonic": _over(np.exp, _isotonic),
+        "histogram": _over(np.exp, _Bins.fit),
+    }
+)
+
+
+def random_folds(n: int, seed: int = 0) -> IntArray:
+    """Five random folds of n items, whatever they belong to, as Spiess et al. have them. Shape (n,)."""
+    fold = np.empty(n, dtype=np.intp)
+    split = KFold(FOLDS, shuffle=True, random_state=seed).split(np.zeros(n))
+    for k, (_, test) in enumerate(split):
+        fold[test] = k
+    return fold
+
+
+def _skills(confidence: FloatArray, correct: BoolArray) -> FloatArray:
+    """The skill of each row, shape (m,); nan if all are of one class."""
+    rate = np.mean(correct, axis=-1)
+    reference = rate * (1.0 - rate)
+    brier = np.mean((confidence - correct) ** 2, axis=-1)
+    missed = np.divide(brier, reference, out=np.full(brier.shape, np.nan), where=reference > 0.0)
+    return np.asarray(1.0 - missed)
+
+
+class Resamples:
+    """The same resamples of whole groups, for the interval of every number of some answers.
+
+    A resample is the number of times that each group is drawn, so that sums over items are products of
+    matrices. The draws are those of `bootstrap_interval` with the same seed, and so are the intervals.
+    """
+
+    def __init__(
+        self, correct: BoolArray, groups: npt.ArrayLike, *, count: int = RESAMPLES, seed: int = 0
+    ) -> None:
+        self.correct = correct
+        self._codes = group_codes(groups, correct.size)
+        k = int(self._codes.max()) + 1
+        rng = np.random.default_rng(seed)
+        self._drawn = np.array([np.bincount(rng.integers(k, size=k), minlength=k) for _ in range(count)])
+        self._enough = k >= 2
+        self._n = self._sums(np.ones(correct.size))
+        rate = self._sums(correct.astype(np.float64)) / self._n
+        self._reference = rate * (1.0 - rate)
+        self._seed = seed
+
+    def skill(self, confidence: FloatArray) -> Interval:
+        """The Brier skill score."""
+        return self._interval(float(_skills(confidence, self.correct)), self.skills(confidence))
+
+    def skill_difference(self, first: FloatArray, second: FloatArray) -> Interval:
+        """The skill of the first minus that of the second, on the same resamples."""
+        value = _skills(np.stack((first, second)), self.correct)
+        return self._interval(value[0] - value[1], self.skills(first) - self.skills(second))
+
+    def mean(self, values: FloatArray) -> Interval:
+        """The mean of numbers of the items, shape (n,)."""
+        return self._interval(float(np.mean(values)), self._sums(values) / self._n)
+
+    def ratio(self, numerator: FloatArray, denominator: FloatArray) -> Interval:
+        """The sum of one number of the items over that of another; both of shape (n,)."""
+        below = self._sums(denominator)
+        found = np.divide(self._sums(numerator), below, out=np.full(below.size, np.nan), where=below != 0.0)
+        total = float(np.sum(denominator))
+        return self._interval(float(np.sum(numerator)) / total if total else np.nan, found)
+
+    def auc(self, confidence: FloatArray) -> Interval:
+        """The area under the ROC curve."""
+        # Weights of right and wrong answers at each distinct confidence, ascending: (resamples, distinct).
+        order = np.argsort(confidence, kind="stable")
+        begins = np.flatnonzero(np.diff(confidence[order], prepend=-np.inf))
+        weights = self._drawn[:, self._codes[order]].astype(np.float64)
+        right, wrong = (
+            np.add.reduceat(weights * of[order], begins, axis=1) for of in (self.correct, ~self.correct)
+        )
+        ranked = np.einsum("rd,rd->r", right, np.cumsum(wrong, axis=1) - wrong / 2.0)
+        positive = right.sum(axis=1)
+        pairs = positive * (self._n - positive)
+        found = np.divide(ranked, pairs, out=np.full(pairs.size, np.nan), where=pairs > 0)
+        return self._interval(auc(confidence, self.correct), found)
+
+    def ece(self, confidence: FloatArray) -> Interval:
+        """The ECE, and the range that it would have if each confidence were exactly right."""
+        index = bin_index(confidence, 10, "width")
+        inside = (index[:, None] == np.arange(10)).astype(np.float32)
+        hits = (self._dice < confidence.astype(np.float32)).astype(np.float32) @ inside
+        expected = np.bincount(index, weights=confidence, minlength=10)
+        drawn = np.abs(hits - expected).sum(axis=1) / confidence.size
+        value = expected_calibration_error(confidence, self.correct)
+        return percentile_interval(value, drawn, "calibrated-band")
+
+    def eces(self, confidence: FloatArray) -> FloatArray:
+        """The ECE on each resample, shape (count,)."""
+        index = bin_index(confidence, 10, "width")
+        gaps = [self._sums((confidence - self.correct) * (index == k)) for k in range(10)]
+        return np.asarray(np.sum(np.abs(gaps), axis=0) / self._n)
+
+    def skills(self, confidence: FloatArray) -> FloatArray:
+        """The skill on each resample, shape (count,)."""
+        brier = self._sums((confidence - self.correct) ** 2) / self._n
+        reference = self._reference
+        missed = np.divide(brier, reference, out=np.full(brier.size, np.nan), where=reference > 0.0)
+        return np.asarray(1.0 - missed)
+
+    @cached_property
+    def _dice(self) -> npt.NDArray[np.float32]:
+        shape = self._drawn.shape[0], self.correct.size
+        return np.random.default_rng(self._seed).random(shape, dtype=np.float32)
+
+    def _sums(self, values: FloatArray) -> FloatArray:
+        """The sum over each resample, shape (count,)."""
+        summed: FloatArray = self._drawn @ np.bincount(self._codes, weights=values)
+        return summed
+
+    def _interval(self, value: float, drawn: FloatArray) -> Interval:
+        if not self._enough:
+            drawn = np.full(drawn.size, np.nan)
+        return percentile_interval(float(value), drawn)
+
+
+@attrs.frozen
+class Corrected:
+    """Out-of-fold skill less what chance gives it.
+
+    bias: its mean over labels permuted within the folds, below 0: what is left out has a share right that
+    differs from the rest, in the other direction. skill: less that; its interval is moved as well, and
+    widened by the spread of the permutations, which is that of the fit.
+    p_value: of chance alone, one-sided: the share of permutations with a skill as high.
+    """
+
+    skill: Interval
+    bias: float
+    p_value: float
+
+
+def corrected_skill(
+    log_p: FloatArray,
+    fold: IntArray,
+    fit: Fit,
+    resamples: Resamples,
+    *,
+    draws: int = 200,
+    seed: int = 0,
+) -> Corrected:
+    """The skill of a confidence that is rescaled out of fold, corrected for its bias under chance labels.
+
+    log_p, fold: arrays of shape (n,), folds 0 .. k-1. fit: of `PLATT`. The labels are those of the resamples.
+    """
+    correct = resamples.correct
+    found = resamples.skill(held_out(log_p, correct, fold, fit))
+    rng = np.random.default_rng(seed)
+    labels = np.tile(correct, (draws, 1))
+    for k in range(int(fold.max()) + 1):
+        labels[:, fold == k] = rng.permuted(labels[:, fold == k], axis=1)
+    chance = _skills(held_out(log_p, labels, fold, fit), labels)
+    bias = float(chance.mean())
+    as_high = (1 + int(np.count_nonzero(chance >= (found.value or 0.0)))) / (draws + 1)
+    if found.value is None or found.low is None or found.high is None:
+        return Corrected(found, bias, as_high)
+    # The bootstrap takes the fit as given: what it varies by itself is added to the variance.
+    spread = (found.high - found.low) / (2.0 * scipy.stats.norm.ppf(0.975))
+    wider = math.hypot(1.0, float(chance.std()) / spread) if spread else 1.0
+    value = found.value - bias
+    low, high = value - wider * (found.value - found.low), value + wider * (found.high - found.value)
+    return Corrected(Interval(value, low, high), bias, as_high)
+
+
+def held_out(log_p: FloatArray, correct: BoolArray, fold: IntArray, fit: Fit) -> FloatArray:
+    """Each answer's prediction by what is fitted on the other folds; 0 for an answer without a token, which
+    no fit counts. log_p, fold: of shape (n,). correct: of shape (n,), or (m, n) for a fit of `PLATT`."""
+    predicted = np.zeros(correct.shape)
+    known = ~np.isnan(log_p)
+    for k in range(int(fold.max()) + 1):
+        test, train = known & (fold == k), known & (fold != k)
+        predicted[..., test] = fit(log_p[train], correct[..., train]).predict(log_p[test])
+    return predicted
+
+
+Comparison = Literal["equivalent", "below", "above", "cannot tell"]
+
+
+def compared(found: Interval, size: float, margin: float) -> Comparison:
+    """A 95 % interval against a published size: equivalent if it lies within the margin around it; below or
+    above if it lies on one side of it."""
+    if found.low is None or found.high is None:
+        return "cannot tell"
+    if size - margin <= found.low and found.high <= size + margin:
+        return "equivalent"
+    return "below" if found.high < size else "above" if found.low > size else "cannot tell"
+
+
+def least_effect(found: Interval, power: float = 0.8) -> float | None:
+    """The least effect that data of this size show with this power, at a two-sided level of 5 %.
+
+    By the normal approximation, with the standard error that the interval has. None without an interval.
+    """
+    if found.low is None or found.high is None:
+        return None
+    level, wanted = scipy.stats.norm.ppf([0.975, power])
+    return float((level + wanted) * (found.high - found.low) / (2.0 * level))
+
+
+def paired_p_value(first: FloatArray, second: FloatArray, correct: BoolArray) -> float:
+    """The two-sided p of a paired t-test on the squared errors of two confidences; 1 if they are the same.
+
+    Items count as independent, as in Virk et al. 2024, 4.7; see `Resamples.skill_difference` for groups.
+    """
+    differences = (first - correct) ** 2 - (second - correct) ** 2
+    if np.ptp(differences) == 0.0:
+        return 1.0
+    return float(scipy.stats.ttest_1samp(differences, 0.0).pvalue)
+
+
+def adjusted(p_values: Sequence[float]) -> list[float]:
+    """p-values adjusted for being many: significant at a level alpha where this is at most alpha.
+
+    Source: Benjamini & Hochberg 1995.
+    """
+    if not p_values:
+        return []
+    found: list[float] = scipy.stats.false_discovery_control(p_values, method="bh").tolist()
+    return found
+
+
+def rank_correlation(a: npt.ArrayLike, b: npt.ArrayLike) -> float | None:
+    """Spearman's correlation; None for fewer than 3 items, or if one of the two is constant."""
+    x, y = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
+    if x.size < 3 or x.min() == x.max() or y.min() == y.max():
+        return None
+    return float(np.corrcoef(scipy.stats.rankdata(x), scipy.stats.rankdata(y))[0, 1])
+
+
+def roc(confidence: FloatArray, correct: BoolArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """False and true positive rates, ascending, and the thresholds from which on an answer is accepted."""
+    false, true, thresholds = roc_curve(correct, confidence)
+    return false, true, thresholds
