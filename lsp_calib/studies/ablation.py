@@ -456,14 +456,13 @@ def write(ablations: Sequence[Ablation], folder: Path) -> None:
 
 
 def draw(ablations: Sequence[Ablation], folder: Path, suffix: str = ".svg") -> list[Path]:
-    """The ablation's figure, and a reliability diagram of each ablation's last row, for light and dark pages.
+    """The ablation's figure, and a reliability diagram of each ablation's last row.
 
     Raises DataError if matplotlib is not installed, a file cannot be written, or for more than two ablations.
     """
-    from lsp_calib.studies.figures import draw_reliability
-    from lsp_calib.studies.figures_theme import save_both
+    from lsp_calib.studies.figures import draw_reliability, save
 
-    files = draw_steps(ablations, folder / f"confidence-ladder{suffix}")
+    files = [draw_steps(ablations, folder / f"confidence-ladder{suffix}")]
     for name, ablation in zip(_names(ablations), ablations, strict=True):
         last = ablation.rows[-1]
         diagram = partial(
@@ -474,14 +473,13 @@ def draw(ablations: Sequence[Ablation], folder: Path, suffix: str = ".svg") -> l
         )
         # A name may hold what no file name may: that of a remote model, a slash.
         stem = re.sub(r"[^\w.+-]+", "-", name)
-        files += save_both(diagram, folder / f"confidence-reliability-{stem}{suffix}")
+        files.append(save(diagram, folder / f"confidence-reliability-{stem}{suffix}"))
     return files
 
 
-def draw_steps(ablations: Sequence[Ablation], path: Path) -> list[Path]:
+def draw_steps(ablations: Sequence[Ablation], path: Path) -> Path:
     """The ablation's figure alone; its description is `checksum`. Raises DataError as `draw` does."""
-    from lsp_calib.studies.figures import draw_ablation
-    from lsp_calib.studies.figures_theme import save_both
+    from lsp_calib.studies.figures import draw_ablation, save
 
     figure = partial(
         draw_ablation,
@@ -490,7 +488,7 @@ def draw_steps(ablations: Sequence[Ablation], path: Path) -> list[Path]:
         title="What each step of evidence adds",
         note="out of fold by project; 95 % intervals",
     )
-    return list(save_both(figure, path, checksum(ablations)))
+    return save(figure, path, checksum(ablations))
 
 
 def checksum(ablations: Sequence[Ablation]) -> str:

@@ -1,145 +1,303 @@
-"""Figures of confidences: reliability, raw over rescaled, ROC, AUC beside other scores, correlations, risk by
-coverage; and of what an answer's first and later tokens tell."""
+"""The studies' figures, from numbers to matplotlib: for white pages, sized for print.
+
+Colours are set on each artist. matplotlib's global settings and pyplot's list of open figures do not change.
+Each function draws and returns a figure; `save` writes one, with the same bytes for the same numbers.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
 
 import attrs
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.patheffects import withStroke
+from matplotlib.ticker import MaxNLocator
 
-from lsp_calib.calibration.arrays import FloatArray
-from lsp_calib.calibration.reliability import LEVEL, ReliabilityBin, ReliabilityData, wilson_interval
+from lsp_calib.calibration.arrays import BoolArray, FloatArray
+from lsp_calib.calibration.reliability import LEVEL, ReliabilityBin, ReliabilityData
 from lsp_calib.calibration.validation import Interval
 from lsp_calib.errors import DataError
-from lsp_calib.studies.calibration_errors import RiskCoverage
-from lsp_calib.studies.figures_theme import (
-    LIGHT,
-    LINES,
-    Theme,
-    head,
-    label_axes,
-    legend_below,
-    new_figure,
-    one_panel,
-    small_text,
-    style_axes,
-    two_panels,
-)
 from lsp_calib.studies.measures import TokenPositions
+from lsp_calib.studies.statistics import roc
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+# After Okabe & Ito 2008: colour-blind readers can tell first from second, also in print.
+PAPER, INK, MUTED, GRID = "#ffffff", "#1f2328", "#59636e", "#dfe3e8"
+FILL, FIRST, SECOND, BAND = "#b5d0e8", "#0b62a4", "#c2410c", "#8c959f"
+# Line styles that tell curves apart without colour: solid, dashed, dotted.
+LINES: tuple[Any, ...] = ("-", (0, (4, 1.6)), (0, (1, 1.2)))
+DPI = 200
+WIDTH = 6.3  # inches: what a printed page holds
+_PAD = 0.05
+_TINY, _SMALL, _NORMAL, _LARGE = 5.0, 6.5, 7.5, 9.0
+
+Draw = Callable[[], Figure]
 
 
-def draw_reliability(
-    data: ReliabilityData, theme: Theme = LIGHT, *, title: str | None = None, note: str = ""
-) -> Figure:
+def panels(
+    width: float, height: float, rows: int = 1, columns: int = 1, **layout: Any
+) -> tuple[Figure, list[Axes]]:
+    """An empty figure (size in inches) with automatic layout and without a window, and its panels by row."""
+    engine = ConstrainedLayoutEngine(w_pad=_PAD, h_pad=_PAD)
+    figure = Figure((width, height), dpi=DPI, facecolor=PAPER, layout=engine)
+    FigureCanvasAgg(figure)
+    found = list(np.ravel(figure.subplots(rows, columns, squeeze=False, **layout)))
+    for axes in found:
+        style_axes(axes)
+    return figure, found
+
+
+def style_axes(axes: Axes) -> None:
+    """Draw thin grey axes, and a grid behind everything."""
+    axes.set_facecolor(PAPER)
+    axes.set_axisbelow(True)
+    axes.grid(color=GRID, linewidth=0.6)
+    axes.tick_params(colors=MUTED, labelsize=_NORMAL, length=2.5, width=0.6)
+    for side, spine in axes.spines.items():
+        spine.set_visible(side in ("left", "bottom"))
+        spine.set_color(MUTED)
+        spine.set_linewidth(0.6)
+
+
+def label_axes(axes: Axes, x: str, y: str) -> None:
+    axes.set_xlabel(x, color=INK, fontsize=_NORMAL)
+    axes.set_ylabel(y, color=INK, fontsize=_NORMAL)
+
+
+def head(axes: Axes, title: str, *notes: str) -> None:
+    """A title and a line with the notes, such as counts, above a panel."""
+    noted = " · ".join(filter(None, notes))
+    if noted:
+        where: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points"}
+        axes.annotate(noted, (0.0, 1.0), (0.0, 4.0), color=MUTED, fontsize=_SMALL, **where)
+    axes.set_title(title, loc="left", pad=14 if noted else 4, color=INK, fontsize=_LARGE, fontweight="bold")
+
+
+def small_text(axes: Axes, x: float, y: float, text: str, **options: Any) -> None:
+    """A number in the plot, with an outline in the page's colour that keeps it readable on lines."""
+    outline = withStroke(linewidth=1.6, foreground=PAPER, alpha=0.75)
+    given = {"color": INK, "fontsize": _SMALL, "ha": "center", "va": "bottom", "zorder": 6}
+    axes.text(x, y, text, **{**given, "path_effects": [outline], **options})
+
+
+def legend_below(figure: Figure, axes: Axes, columns: int = 3) -> None:
+    """The legend under the plot, where it covers no data."""
+    handles, labels = axes.get_legend_handles_labels()
+    looks: dict[str, Any] = {"frameon": False, "fontsize": _NORMAL, "labelcolor": INK, "handlelength": 1.8}
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns, columnspacing=1.6, **looks)
+
+
+def save(draw: Draw, path: Path, description: str = "", dpi: int = DPI) -> Path:
+    """Draw and write a figure; the suffix of the path chooses the format.
+
+    description: kept in the metadata of a PNG or an SVG file, such as a checksum of what was drawn.
+    No date is written: with the same version of matplotlib, the same numbers give the same bytes.
+    Raises DataError if the file cannot be written or the format is unknown.
+    """
+    dated = {".svg": "Date", ".pdf": "CreationDate"}.get(path.suffix)
+    metadata: dict[str, str | None] = {dated: None} if dated else {}
+    if description and path.suffix in (".png", ".svg"):
+        metadata["Description"] = description
+    try:
+        draw().savefig(path, metadata=metadata, dpi=dpi)
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path} cannot be written: {error}.") from error
+    return path
+
+
+# Reliability
+
+
+def draw_reliability(data: ReliabilityData, *, title: str = "", note: str = "") -> Figure:
     """A reliability diagram: how often answers are right, by how sure the model was.
 
     Bars: the share correct of each bin, with its n at the bottom. Grey: the range of that share if the
     confidences were calibrated, around the bin's mean confidence. Points: the quantile points with intervals.
     Upper panel: the number of items in each bin.
-    note: additional text under the title, such as "skill 0.12, ECE 0.04".
     Source: Spiess et al. 2024, Figures 5 and 6; Virk et al. 2024, Figures 4 and 5 (frequencies above);
     Brocker & Smith 2007 (the band).
     """
-    figure, above, axes = two_panels(theme, 4.6, 5.4)
-    draw_bins(above, axes, theme, data)
-    label_axes(axes, theme, "confidence", "share correct")
-    head(above, theme, title, f"n = {data.n:,}, {data.n_correct:,} correct", note)
-    legend_below(figure, axes, theme)
+    figure, (above, axes) = panels(4.4, 5.0, 2, 1, sharex=True, height_ratios=(1, 4))
+    _frequencies(above, data)
+    _diagram(axes, data, band=True)
+    label_axes(axes, "confidence", "share correct")
+    head(above, title, f"n = {data.n:,}, {data.n_correct:,} correct", note)
+    legend_below(figure, axes, 2)
     return figure
 
 
-def draw_bins(above: Axes, axes: Axes, theme: Theme, data: ReliabilityData) -> None:
-    """The diagram in its axes, and the number of items of each bin in those above."""
-    above.bar(
-        [_middle(item) for item in data.bins],
-        [item.n for item in data.bins],
-        [_width(item) for item in data.bins],
-        color=theme.band,
-        edgecolor=theme.paper,
-        linewidth=0.8,
+def draw_raw_and_rescaled(
+    raw: ReliabilityData, rescaled: ReliabilityData, *, title: str = "", notes: tuple[str, str] = ("", "")
+) -> Figure:
+    """Two reliability diagrams of the same answers side by side, with the number of answers by confidence.
+
+    notes: of each, such as "skill -0.62". Source: Virk et al. 2024, Figures 4 and 5.
+    """
+    figure, found = panels(WIDTH, 3.7, 2, 2, sharex=True, height_ratios=(1, 4))
+    for at, (name, data) in enumerate((("raw", raw), ("rescaled", rescaled))):
+        _frequencies(found[at], data)
+        _diagram(found[2 + at], data)
+        label_axes(found[2 + at], "confidence", "" if at else "share correct")
+        head(found[at], "" if at else title, f"{name}: n = {data.n:,}, {data.n_correct:,} correct", notes[at])
+    legend_below(figure, found[2])
+    return figure
+
+
+def draw_row(diagrams: Sequence[tuple[str, str, ReliabilityData]]) -> Figure:
+    """Reliability diagrams side by side. diagrams: of each a title, a note and the data.
+
+    Source: Spiess et al. 2024, Figures 2 and 7.
+    """
+    figure, found = panels(WIDTH, 2.7, 1, len(diagrams), sharey=True)
+    for axes, (title, note, data) in zip(found, diagrams, strict=True):
+        _diagram(axes, data, size=_TINY + 0.5)
+        label_axes(axes, "confidence", "share correct" if axes is found[0] else "")
+        head(axes, title, note)
+        axes.title.set_fontsize(_NORMAL)
+    legend_below(figure, found[0])
+    return figure
+
+
+def draw_lines(diagrams: Sequence[tuple[str, str, ReliabilityData]], curves: Mapping[str, Roc]) -> Figure:
+    """Up to three reliability diagrams and the ROC of the same answers, two and two.
+
+    Source: Spiess et al. 2024, Figure 5.
+    """
+    figure, found = panels(WIDTH, 6.2, 2, 2)
+    for axes, (title, note, data) in zip(found, diagrams, strict=False):
+        _diagram(axes, data)
+        label_axes(axes, "confidence", "share correct")
+        head(axes, title, note)
+    for axes in found[len(diagrams) : 3]:
+        axes.set_axis_off()
+    _roc_panel(found[3], curves)
+    head(found[3], "ROC")
+    found[3].legend(loc="lower right", frameon=False, fontsize=_SMALL, labelcolor=INK)
+    legend_below(figure, found[0])
+    return figure
+
+
+Pair = tuple[ReliabilityData, ReliabilityData]
+"""Raw and rescaled."""
+
+
+def draw_grid(
+    rows: Sequence[str], columns: Sequence[str], cells: Mapping[tuple[str, str], Pair], *, title: str = ""
+) -> Figure:
+    """Small reliability diagrams by measure and data set: blue bars raw, orange bars rescaled, red the raw
+    quantile points, n of the raw bins at their feet. cells: by row and column; missing ones stay empty.
+
+    Source: Spiess et al. 2024, Figure 6.
+    """
+    size = 1.24
+    height = 0.75 + size * len(rows)
+    figure, found = panels(
+        0.5 + 1.22 * len(columns), height, len(rows), len(columns), sharex=True, sharey=True
     )
-    label_axes(above, theme, None, "items")
-    axes.plot([0, 1], [0, 1], color=theme.muted, linewidth=0.9, linestyle=LINES[1], label="calibrated")
-    filled = [item for item in data.bins if item.n]
-    _bars(axes, theme, filled)
-    _band(axes, theme, filled)
-    _points(axes, theme, data)
-    turned = 90 if len(data.bins) > 10 else 0
-    for item in filled:
-        small_text(axes, theme, _middle(item), 0.012, _count(item.n), rotation=turned)
+    for at, axes in enumerate(found):
+        row, column = rows[at // len(columns)], columns[at % len(columns)]
+        axes.tick_params(labelsize=_TINY + 1)
+        axes.set(xlim=(0, 1), ylim=(0, 1), xticks=(0, 0.5, 1), yticks=(0, 0.5, 1))
+        if at < len(columns):
+            axes.set_title(column, color=INK, fontsize=_NORMAL)
+        if at % len(columns) == 0:
+            axes.set_ylabel(row, color=INK, fontsize=_NORMAL)
+        pair = cells.get((row, column))
+        if pair is None:
+            small_text(axes, 0.5, 0.5, "–", color=MUTED)
+            continue
+        axes.plot([0, 1], [0, 1], color=MUTED, linewidth=0.7, linestyle=LINES[1], label="calibrated")
+        _bars(axes, pair[0], FILL, FIRST, 1.0, "raw, n at the foot")
+        _bars(axes, pair[1], "#f6c7a8", SECOND, 0.45, "rescaled")
+        points = pair[0].points
+        means = [[one.confidence or 0.0 for one in points], [one.accuracy or 0.0 for one in points]]
+        axes.plot(
+            *means, color="#b91c1c", marker="o", markersize=1.8, linewidth=0.9, label="5 quantiles, raw"
+        )
+        for one in pair[0].bins:
+            if one.n:
+                small_text(axes, _middle(one), 0.01, _count(one.n), fontsize=3.2, rotation=90)
+    figure.suptitle(title, x=0.01, ha="left", color=INK, fontsize=_LARGE, fontweight="bold")
+    legend_below(figure, next(axes for axes in found if axes.get_legend_handles_labels()[0]), 4)
+    return figure
+
+
+def _frequencies(axes: Axes, data: ReliabilityData) -> None:
+    """How many items each bin has."""
+    numbers = [item.n for item in data.bins]
+    axes.bar([_middle(item) for item in data.bins], numbers, 0.1, color=BAND, edgecolor=PAPER, linewidth=0.8)
+    _as_upper(axes, "items")
+
+
+def _as_upper(axes: Axes, counted: str) -> None:
+    """Make the panel the low one of counts above another one."""
+    axes.tick_params(axis="x", length=0, labelbottom=False)
+    axes.yaxis.set_major_locator(MaxNLocator(nbins=2, integer=True, steps=[1, 2, 5, 10]))
+    axes.yaxis.set_major_formatter("{x:,.0f}")
+    axes.set_ylabel(counted, color=INK, fontsize=_NORMAL)
+
+
+def _diagram(axes: Axes, data: ReliabilityData, *, band: bool = False, size: float = _SMALL) -> None:
+    """Bars with n at their feet, quantile points, the diagonal. band: the calibrated range as well."""
+    axes.plot([0, 1], [0, 1], color=MUTED, linewidth=0.9, linestyle=LINES[1], label="calibrated")
+    _bars(axes, data, FILL, FIRST, 1.0, "share correct, n at the foot")
+    if band:
+        _band(axes, [item for item in data.bins if item.n])
+    _points(axes, data.points)
+    for item in data.bins:
+        if item.n:
+            small_text(axes, _middle(item), 0.012, _count(item.n), fontsize=size)
     axes.set(xlim=(0, 1), ylim=(0, 1), xticks=np.arange(6) / 5, yticks=np.arange(6) / 5)
 
 
-def _bars(axes: Axes, theme: Theme, filled: Sequence[ReliabilityBin]) -> None:
-    axes.bar(
-        [_middle(item) for item in filled],
-        [item.accuracy or 0.0 for item in filled],
-        [_width(item) for item in filled],
-        color=theme.fill,
-        edgecolor=theme.first,
-        linewidth=0.8,
-        label="share correct, n at the foot",
-    )
+def _bars(axes: Axes, data: ReliabilityData, fill: str, edge: str, width: float, label: str) -> None:
+    filled = [item for item in data.bins if item.n]
+    share = [item.accuracy or 0.0 for item in filled]
+    looks: dict[str, Any] = {"color": fill, "edgecolor": edge, "linewidth": 0.6, "label": label}
+    axes.bar([_middle(item) for item in filled], share, 0.1 * width, **looks)
 
 
-def _band(axes: Axes, theme: Theme, filled: Sequence[ReliabilityBin]) -> None:
+def _band(axes: Axes, filled: Sequence[ReliabilityBin]) -> None:
     """A box for each bin, narrower than the bar behind it, with a line at the mean confidence."""
     low = np.array([item.band_low or 0.0 for item in filled])
     high = np.array([1.0 if item.band_high is None else item.band_high for item in filled])
     middle = np.array([_middle(item) for item in filled])
-    width = np.array([0.5 * _width(item) for item in filled])
-    axes.bar(
-        middle,
-        high - low,
-        width,
-        low,
-        color=(theme.band, 0.45),
-        edgecolor=theme.muted,
-        linewidth=0.6,
-        label=f"range if calibrated ({LEVEL:.0%})".replace("%", " %"),
-    )
+    label = f"range if calibrated ({LEVEL:.0%})".replace("%", " %")
+    looks: dict[str, Any] = {"color": (BAND, 0.45), "edgecolor": MUTED, "linewidth": 0.6}
+    axes.bar(middle, high - low, 0.05, low, label=label, **looks)
     means = [item.confidence or 0.0 for item in filled]
-    axes.hlines(means, middle - width / 2, middle + width / 2, color=theme.muted, linewidth=1.0)
+    axes.hlines(means, middle - 0.025, middle + 0.025, color=MUTED, linewidth=1.0)
 
 
-def _points(axes: Axes, theme: Theme, data: ReliabilityData) -> None:
-    if not data.points:
-        return
-    x = [item.confidence or 0.0 for item in data.points]
-    y = np.array([item.accuracy or 0.0 for item in data.points])
-    spread = [
-        y - [item.low if item.low is not None else 0.0 for item in data.points],
-        [item.high if item.high is not None else 1.0 for item in data.points] - y,
-    ]
+def _points(axes: Axes, points: Sequence[ReliabilityBin]) -> None:
+    x = [item.confidence or 0.0 for item in points]
+    y = np.array([item.accuracy or 0.0 for item in points])
+    low = np.array([item.low if item.low is not None else 0.0 for item in points])
+    high = np.array([item.high if item.high is not None else 1.0 for item in points])
     axes.errorbar(
-        x,
-        y,
-        np.maximum(spread, 0.0),
-        color=theme.second,
+        *(x, y, np.maximum([y - low, high - y], 0.0)),
+        **_errorbars(SECOND),
         marker="o",
-        markersize=4,
-        linewidth=1.2,
-        elinewidth=1.0,
-        capsize=2,
+        markersize=3.5,
+        linewidth=1.1,
         zorder=5,
-        label=f"{len(x)} quantiles, {LEVEL:.0%} interval".replace("%", " %"),
+        label=f"{len(points)} quantiles, {LEVEL:.0%} interval".replace("%", " %"),
     )
+
+
+def _errorbars(color: str) -> dict[str, Any]:
+    return {"color": color, "elinewidth": 0.9, "capsize": 1.8}
 
 
 def _middle(item: ReliabilityBin) -> float:
     return (item.lower + item.upper) / 2
-
-
-def _width(item: ReliabilityBin) -> float:
-    # A bin by mass may hold a single value; it is drawn anyway.
-    return max(item.upper - item.lower, 0.004)
 
 
 def _count(n: int) -> str:
@@ -153,39 +311,7 @@ def _count(n: int) -> str:
     return f"{n / 1e3:.0f}k" if n < 1_000_000 else f"{n / 1e6:.1f}M"
 
 
-MARKS = (0.1, 0.3, 0.7, 0.9)
-"""The confidences at which Spiess et al. sketch other actions."""
-
-
-def draw_raw_over_rescaled(
-    raw: ReliabilityData,
-    rescaled: ReliabilityData,
-    theme: Theme = LIGHT,
-    *,
-    title: str | None = None,
-    notes: tuple[str, str] = ("", ""),
-) -> Figure:
-    """Two reliability diagrams of the same answers, the raw confidence above the rescaled one.
-
-    Bars with n at their foot, quantile points with intervals, and the number of answers by confidence.
-    notes: of each, such as "skill -0.62".
-    Source: Spiess et al. 2024, Figures 5 and 6; Virk et al. 2024, Figures 4 and 5.
-    """
-    figure = new_figure(theme, 4.6, 8.6)
-    # The panels' places are known; to find them takes as long as to draw them.
-    figure.set_layout_engine("none")
-    places = {"left": 0.14, "right": 0.965, "top": 0.925, "bottom": 0.125, "hspace": 0.25}
-    panels = figure.subplots(4, 1, sharex=True, height_ratios=(1, 4, 1, 4), gridspec_kw=places)
-    for at, (name, data) in enumerate((("raw", raw), ("rescaled", rescaled))):
-        above, axes = panels[2 * at], panels[2 * at + 1]
-        for one in (above, axes):
-            style_axes(one, theme)
-        draw_bins(above, axes, theme, data)
-        label_axes(axes, theme, "confidence" if at else None, "share correct")
-        words = f"{name}: n = {data.n:,}, {data.n_correct:,} correct"
-        head(above, theme, None if at else title, words, notes[at])
-    legend_below(figure, panels[1], theme)
-    return figure
+# Ranking
 
 
 @attrs.frozen(eq=False)
@@ -197,97 +323,54 @@ class Roc:
     thresholds: FloatArray
     auc: float
 
+    @classmethod
+    def of(cls, confidence: FloatArray, correct: BoolArray, auc: float) -> Self:
+        """auc: of the raw confidence, for folds of a rescaled one differ."""
+        false, true, thresholds = roc(confidence, correct)
+        return cls(false, true, thresholds, auc)
 
-def draw_roc(
-    curves: Mapping[str, Roc], theme: Theme = LIGHT, *, title: str | None = None, note: str = ""
-) -> Figure:
-    """ROC curves, with the points at which answers from a confidence in MARKS on are accepted.
+    def at(self, threshold: float) -> tuple[float, float]:
+        """The rates if answers from a threshold on are accepted."""
+        found = int(np.count_nonzero(self.thresholds >= threshold)) - 1
+        return float(self.false[found]), float(self.true[found])
 
-    curves: one to four, by name. Source: Spiess et al. 2024, Figure 5d; Virk et al. 2024, Figure 3.
-    Raises DataError also for no curve or too many.
+
+MARKS = (0.1, 0.3, 0.7, 0.9)
+"""The confidences at which Spiess et al. sketch other actions."""
+_CURVES = [(color, line) for line in LINES for color in (FIRST, SECOND)]
+
+
+def draw_roc(curves: Mapping[str, Roc], *, title: str = "", note: str = "") -> Figure:
+    """ROC curves (at most six), with the points at which answers from a confidence in MARKS on are accepted.
+
+    Source: Spiess et al. 2024, Figure 5d.
     """
-    styles = [(color, line) for line in LINES[:2] for color in (theme.first, theme.second)]
-    if not 1 <= len(curves) <= len(styles):
-        raise DataError(f"A figure shows 1 to {len(styles)} ROC curves, not {len(curves)}.")
-    figure, axes = one_panel(theme, 5.0, 5.4)
-    axes.plot([0, 1], [0, 1], color=theme.muted, linewidth=0.9, linestyle=LINES[1], label="no ranking")
+    figure, (axes,) = panels(4.4, 4.9)
+    _roc_panel(axes, curves)
+    head(axes, title, note)
+    legend_below(figure, axes, 1)
+    return figure
+
+
+def _roc_panel(axes: Axes, curves: Mapping[str, Roc]) -> None:
+    axes.plot([0, 1], [0, 1], color=MUTED, linewidth=0.9, linestyle=LINES[1], label="no ranking")
     shown: list[tuple[float, float]] = []
-    for (name, curve), (color, line) in zip(curves.items(), styles, strict=False):
+    for (name, curve), (color, line) in zip(curves.items(), _CURVES, strict=False):
         label = f"{name}: AUC {curve.auc:.2f}"
-        axes.plot(curve.false, curve.true, color=color, linestyle=line, linewidth=1.5, label=label)
+        axes.plot(curve.false, curve.true, color=color, linestyle=line, linewidth=1.4, label=label)
         for mark in MARKS:
-            at = int(np.count_nonzero(curve.thresholds >= mark)) - 1
-            point = float(curve.false[at]), float(curve.true[at])
+            point = curve.at(mark)
             if _is_free(point, shown):
                 shown.append(point)
-                x, y = point
-                axes.plot(x, y, marker="o", markersize=4, color=color)
-                small_text(axes, theme, x + 0.012, y - 0.012, f"{mark:g}", ha="left", va="top")
+                axes.plot(*point, marker="o", markersize=3.5, color=color)
+                small_text(axes, point[0] + 0.012, point[1] - 0.012, f"{mark:g}", ha="left", va="top")
+    _rates(axes, "wrong answers accepted (share)", "right answers accepted (share)")
+
+
+def _rates(axes: Axes, x: str, y: str) -> None:
     ticks = np.arange(6) / 5
     axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.02), xticks=ticks, yticks=ticks, aspect="equal")
-    label_axes(axes, theme, "wrong answers accepted (share)", "right answers accepted (share)")
-    head(axes, theme, title, note)
-    legend_below(figure, axes, theme, columns=1)
-    return figure
-
-
-def draw_against_auc(
-    panels: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]],
-    theme: Theme = LIGHT,
-    *,
-    title: str | None = None,
-) -> Figure:
-    """Scores against AUC, a panel for each score.
-
-    panels: by the name of the score, the (AUC, score) points of up to two series, by name.
-    Source: Spiess et al. 2024, Figure 8.
-    """
-    figure = new_figure(theme, 7.6, 4.2)
-    for at, (axes, (score, series)) in enumerate(
-        zip(np.atleast_1d(figure.subplots(1, len(panels))), panels.items(), strict=True)
-    ):
-        style_axes(axes, theme)
-        looks = ((theme.first, "o"), (theme.second, "D"))
-        for (name, points), (color, marker) in zip(series.items(), looks, strict=False):
-            x, y = [a for a, _ in points], [b for _, b in points]
-            axes.plot(x, y, color=color, marker=marker, markersize=4, linestyle="none", alpha=0.8, label=name)
-        label_axes(axes, theme, "AUC", score)
-        head(axes, theme, title if at == 0 else None)
-        if at == 0:
-            legend_below(figure, axes, theme)
-    return figure
-
-
-def draw_correlations(
-    names: Sequence[str],
-    values: Mapping[tuple[str, str], float],
-    theme: Theme = LIGHT,
-    *,
-    title: str | None = None,
-    note: str = "",
-) -> Figure:
-    """Rank correlations of measures, pair by pair. values: by pair, in [-1, 1]; pairs may be missing."""
-    from matplotlib.colors import LinearSegmentedColormap
-
-    k = len(names)
-    matrix = np.full((k, k), np.nan)
-    for i, a in enumerate(names):
-        for j, b in enumerate(names[:i]):
-            matrix[i, j] = values.get((a, b), values.get((b, a), np.nan))
-    figure, axes = one_panel(theme, 1.9 + 0.62 * k, 1.7 + 0.5 * k)
-    axes.grid(visible=False)
-    colours = LinearSegmentedColormap.from_list("signed", [theme.second, theme.paper, theme.first])
-    axes.imshow(matrix[1:, :-1], cmap=colours, vmin=-1.0, vmax=1.0, aspect="auto", alpha=0.75)
-    for i in range(1, k):
-        for j in range(i):
-            if np.isfinite(matrix[i, j]):
-                small_text(axes, theme, j, i - 1, f"{matrix[i, j]:+.2f}", va="center")
-    axes.set_xticks(range(k - 1), names[:-1], rotation=35, ha="right")
-    axes.set_yticks(range(k - 1), names[1:])
-    for spine in axes.spines.values():
-        spine.set_visible(False)
-    head(axes, theme, title, note)
-    return figure
+    label_axes(axes, x, y)
 
 
 def _is_free(point: tuple[float, float], shown: Sequence[tuple[float, float]]) -> bool:
@@ -297,255 +380,287 @@ def _is_free(point: tuple[float, float], shown: Sequence[tuple[float, float]]) -
     return inside and all(abs(x - a) > 0.07 or abs(y - b) > 0.045 for a, b in shown)
 
 
-# More points than a printed line can show.
-_POINTS = 1000
+def draw_haque(curve: Roc, marks: Mapping[str, float], pairs: int, positives: int) -> Figure:
+    """The ROC of a similarity against people's ratings. marks: thresholds by criterion.
 
-
-def draw_risk_coverage(
-    data: RiskCoverage,
-    theme: Theme = LIGHT,
-    *,
-    marks: Mapping[str, float] | None = None,
-    title: str | None = None,
-    note: str = "",
-) -> Figure:
-    """The error rate among accepted answers against the share accepted, as the threshold falls.
-
-    Also drawn: the curves of a perfect and of a random ranking, and a pointwise Wilson interval of 95 %. It
-    is wide at the left end, where only a few answers are accepted.
-    marks: thresholds to show on the curve, by name, as {"accept": 0.86}.
-    Source: Geifman & El-Yaniv 2017.
+    Source: Virk et al. 2024, Figure 3.
     """
-    figure, axes = one_panel(theme, 5.0, 4.4)
-    wrong = np.concatenate([[0.0], data.coverage * data.risk])
-    reached = np.concatenate([[0.0], data.coverage])
-    error = float(data.risk[-1])
-    # Items of equal confidence are accepted in random order: errors grow linearly between the points.
-    coverage = np.linspace(float(data.coverage[0]), 1.0, _POINTS)
-    if data.coverage.size < _POINTS:
-        coverage = np.unique(np.concatenate([coverage, data.coverage]))
-    curve = np.interp(coverage, reached, wrong) / coverage
-    at = np.linspace(float(data.coverage[0]), 1.0, 150)
-    bounds = np.array([_wilson(c * data.n, float(np.interp(c, reached, wrong)) * data.n) for c in at])
-    axes.fill_between(
-        at, bounds[:, 0], bounds[:, 1], color=theme.fill, alpha=0.6, lw=0, label="95 % interval"
-    )
-    axes.plot(coverage, curve, color=theme.first, linewidth=1.6, label="by confidence")
-    axes.axhline(error, color=theme.muted, linewidth=1.0, linestyle=LINES[1], label="no ranking")
-    grid = np.linspace(1e-3, 1.0, 400)
-    axes.plot(
-        grid,
-        np.maximum(grid - (1.0 - error), 0.0) / grid,
-        color=theme.muted,
-        linewidth=1.0,
-        linestyle=LINES[2],
-        label="perfect ranking",
-    )
-    # The first few accepted answers may all be wrong; they say little and would flatten the rest.
-    settled = curve[coverage * data.n >= 20]
-    top = min(1.0, 1.25 * max(error, float(settled.max()) if settled.size else 1.0, 0.02))
-    axes.set(xlim=(0, 1), ylim=(0, top), xticks=np.arange(6) / 5)
-    for name, threshold in (marks or {}).items():
-        _mark_threshold(axes, theme, data, name, threshold)
-    label_axes(axes, theme, "coverage: share of answers accepted", "risk: share wrong among them")
-    head(axes, theme, title, f"n = {data.n:,}, area {data.area:.3f}, excess {data.excess_area:.3f}", note)
-    legend_below(figure, axes, theme, columns=3)
+    figure, (axes,) = panels(4.4, 4.9)
+    axes.plot([0, 1], [0, 1], color=MUTED, linewidth=0.9, linestyle=LINES[1], label="no ranking")
+    label = f"BERTScore recall: AUC {curve.auc:.3f}"
+    axes.plot(curve.false, curve.true, color=FIRST, linewidth=1.4, label=label)
+    for (name, threshold), marker in zip(marks.items(), ("s", "D"), strict=True):
+        x, y = curve.at(threshold)
+        axes.plot(x, y, marker=marker, color=SECOND, markersize=6, linestyle="none", label=name)
+        small_text(axes, x + 0.025, y - 0.015, f"{name}: {threshold:.2f}", ha="left", va="top")
+    _rates(axes, "dissimilar pairs accepted (share)", "similar pairs accepted (share)")
+    head(axes, "Similar by BERTScore and by people", f"{pairs} pairs, {positives} similar")
+    legend_below(figure, axes, 2)
     return figure
 
 
-def _wilson(accepted: float, wrong: float) -> tuple[float, float]:
-    n = max(round(accepted), 1)
-    return wilson_interval(min(round(wrong), n), n)
+def draw_against_auc(scores: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]]) -> Figure:
+    """Scores against AUC, a panel for each score. scores: (AUC, score) of up to three series, by name.
+
+    Source: Spiess et al. 2024, Figure 8.
+    """
+    figure, found = panels(WIDTH, 3.0, 1, len(scores))
+    looks = ((FIRST, "o"), (SECOND, "D"), (BAND, "s"))
+    for axes, (score, series) in zip(found, scores.items(), strict=True):
+        for (name, points), (color, marker) in zip(series.items(), looks, strict=False):
+            x, y = [a for a, _ in points], [b for _, b in points]
+            axes.plot(
+                x, y, color=color, marker=marker, markersize=3.5, linestyle="none", alpha=0.8, label=name
+            )
+        label_axes(axes, "AUC", score)
+    legend_below(figure, found[0])
+    return figure
 
 
-def _mark_threshold(axes: Axes, theme: Theme, data: RiskCoverage, name: str, threshold: float) -> None:
-    """Mark the point that accepts all items at or above the threshold; no mark if there are no such items."""
-    accepted = np.flatnonzero(data.threshold >= threshold)
-    if not accepted.size:
-        return
-    x, y = float(data.coverage[accepted[-1]]), float(data.risk[accepted[-1]])
-    axes.plot(x, y, marker="o", color=theme.second, markersize=5, linestyle="none", zorder=5)
-    high = axes.get_ylim()[1]
-    small_text(axes, theme, x + 0.01, y - 0.025 * high, f"{name} ≥ {threshold:.2f}", va="top", ha="left")
+def draw_correlations(
+    names: Sequence[str], values: Mapping[tuple[str, str], float], *, title: str = "", note: str = ""
+) -> Figure:
+    """Rank correlations of measures, pair by pair. values: by pair, in [-1, 1]; pairs may be missing."""
+    k = len(names)
+    matrix = np.full((k, k), np.nan)
+    for i, a in enumerate(names):
+        for j, b in enumerate(names[:i]):
+            matrix[i, j] = values.get((a, b), values.get((b, a), np.nan))
+    figure, (axes,) = panels(min(WIDTH, 1.9 + 0.5 * k), 1.5 + 0.32 * k)
+    axes.grid(visible=False)
+    colours = LinearSegmentedColormap.from_list("signed", [SECOND, PAPER, FIRST])
+    axes.imshow(matrix[1:, :-1], cmap=colours, vmin=-1.0, vmax=1.0, aspect="auto", alpha=0.75)
+    for i in range(1, k):
+        for j in range(i):
+            if np.isfinite(matrix[i, j]):
+                small_text(axes, j, i - 1, f"{matrix[i, j]:+.2f}", va="center")
+    axes.set_xticks(range(k - 1), names[:-1], rotation=35, ha="right")
+    axes.set_yticks(range(k - 1), names[1:])
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    head(axes, title, note)
+    return figure
+
+
+# Tokens
 
 
 def draw_skill_by_t(
     skill: Mapping[str, Sequence[tuple[int | None, float]]],
     lengths: Sequence[int],
-    theme: Theme = LIGHT,
     *,
     chosen: Sequence[int | None] = (),
-    title: str | None = None,
+    title: str = "",
     note: str = "",
 ) -> Figure:
     """The skill score of a measure over the first t tokens against t, and the lengths of generations.
 
-    skill: for each measure, by its name in the legend, (t, skill) pairs as `FirstT.skill_by_first` has them;
-        None is "all tokens", drawn apart at the right. At most three measures.
+    skill: for at most three measures, by name, (t, skill) pairs; None is "all tokens", apart at the right.
     lengths: tokens of each generation. chosen: the t of each fold, marked under the curve.
-    Raises DataError also if there is nothing to draw, or for more than three measures.
     Source: Virk et al. 2024, Figure 7. Its caption says arithmetic mean and the text says geometric mean, so
     give both.
     """
-    if not 1 <= len(skill) <= len(LINES) or not lengths or not any(skill.values()):
-        raise DataError("Skill by t needs one to three measures with values, and lengths.")
-    largest = max([t for pairs in skill.values() for t, _ in pairs if t is not None], default=1)
+    largest = max(t for pairs in skill.values() for t, _ in pairs if t is not None)
     every = largest + max(2, round(largest * 0.12))
-    figure, above, axes = two_panels(theme, 5.4, 4.4)
-    _length_bars(above, theme, lengths, largest, every)
-    axes.axhline(0.0, color=theme.muted, linewidth=0.9)
-    small_text(axes, theme, every + 0.9, 0.0, "base rate", ha="right", color=theme.muted)
-    for (name, pairs), color, line in zip(
-        skill.items(), (theme.first, theme.second, theme.ink), LINES, strict=False
-    ):
+    figure, (above, axes) = panels(5.2, 3.8, 2, 1, sharex=True, height_ratios=(1, 3.4))
+    _length_bars(above, lengths, largest, every)
+    axes.axhline(0.0, color=MUTED, linewidth=0.9)
+    small_text(axes, every + 0.9, 0.0, "base rate", ha="right", color=MUTED)
+    for (name, pairs), color, line in zip(skill.items(), (FIRST, SECOND, INK), LINES, strict=False):
         first = [(t, value) for t, value in pairs if t is not None]
-        axes.plot(
-            [t for t, _ in first],
-            [value for _, value in first],
-            color=color,
-            linestyle=line,
-            marker="o",
-            markersize=3.5,
-            label=name,
-        )
-        for t, value in pairs:
-            if t is None:
-                axes.plot(every, value, color=color, marker="D", markersize=4.5, linestyle="none")
-    axes.axvspan(every - 1, every + 1, color=theme.grid, alpha=0.5, linewidth=0, zorder=0)
+        looks: dict[str, Any] = {"color": color, "linestyle": line, "marker": "o", "markersize": 3.0}
+        axes.plot([t for t, _ in first], [value for _, value in first], label=name, **looks)
+        whole = [value for t, value in pairs if t is None]
+        axes.plot([every] * len(whole), whole, color=color, marker="D", markersize=4.0, linestyle="none")
+    axes.axvspan(every - 1, every + 1, color=GRID, alpha=0.5, linewidth=0, zorder=0)
     low, high = axes.get_ylim()
-    axes.set_ylim(low - 0.1 * (high - low), high)
+    axes.set_ylim(low - 0.12 * (high - low), high)
     times = Counter(every if t is None else t for t in chosen)
+    foot = low - 0.09 * (high - low)
     for n, at in enumerate(sorted(times)):
         label = "_nolegend_" if n else "chosen in k folds"
-        _mark_choice(axes, theme, at, f"{times[at]}/{len(chosen)}", label)
+        axes.plot(at, foot, marker="^", color=MUTED, markersize=4.5, linestyle="none", label=label)
+        small_text(axes, at, foot + 0.03 * (high - low), f"{times[at]}/{len(chosen)}", color=MUTED)
     ticks = [t for t in (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128) if t <= largest]
     axes.set_xticks([*ticks, every], [*map(str, ticks), "all"])
     axes.set_xlim(0.2, every + 1)
-    label_axes(axes, theme, "t, number of first tokens that count", "skill score")
-    head(above, theme, title, f"n = {len(lengths):,}", note)
-    if len(skill) > 1 or chosen:
-        legend_below(figure, axes, theme, columns=len(skill) + bool(chosen))
+    label_axes(axes, "t, number of first tokens that count", "skill score")
+    head(above, title, f"n = {len(lengths):,}", note)
+    legend_below(figure, axes, len(skill) + bool(chosen))
     return figure
 
 
-def _length_bars(axes: Axes, theme: Theme, lengths: Sequence[int], largest: int, every: int) -> None:
+def _length_bars(axes: Axes, lengths: Sequence[int], largest: int, every: int) -> None:
     """How many generations have each length; those longer than every t are counted at "all"."""
     counts = np.bincount(np.minimum(lengths, largest + 1), minlength=largest + 2)
-    axes.bar(np.arange(1, largest + 1), counts[1 : largest + 1], 0.85, color=theme.band)
-    axes.bar(every, counts[largest + 1], 0.85, color=theme.band)
+    axes.bar(np.arange(1, largest + 1), counts[1 : largest + 1], 0.85, color=BAND)
+    axes.bar(every, counts[largest + 1], 0.85, color=BAND)
     if counts[largest + 1]:
-        small_text(axes, theme, every, float(counts[largest + 1] + 0.04 * counts.max()), "longer")
-    label_axes(axes, theme, None, "generations\nof length t")
+        small_text(axes, every, float(counts[largest + 1] + 0.04 * counts.max()), "longer")
+    _as_upper(axes, "generations\nof length t")
 
 
-def _mark_choice(axes: Axes, theme: Theme, at: int, folds: str, label: str) -> None:
-    low, high = axes.get_ylim()
-    foot = low + 0.03 * (high - low)
-    axes.plot(at, foot, marker="^", color=theme.muted, markersize=5, linestyle="none", label=label)
-    small_text(axes, theme, at, foot + 0.025 * (high - low), folds, color=theme.muted)
-
-
-def draw_token_positions(
-    data: TokenPositions, theme: Theme = LIGHT, *, title: str | None = None, note: str = ""
-) -> Figure:
+def draw_token_positions(data: TokenPositions, *, title: str = "", note: str = "") -> Figure:
     """How probable the model found its own tokens, by their position: mean, median and quartiles.
 
     Upper panel: how many generations reach the position. Only long ones contribute at the right.
     Source: Virk et al. 2024, Figure 6.
     """
-    figure, above, axes = two_panels(theme, 5.4, 4.4)
-    from matplotlib.ticker import MaxNLocator
-
-    above.bar(data.position, data.n, 0.85, color=theme.band)
-    label_axes(above, theme, None, "generations")
-    axes.fill_between(
-        data.position, data.low, data.high, color=theme.fill, alpha=0.65, linewidth=0, label="middle half"
-    )
-    axes.plot(data.position, data.median, color=theme.first, marker="o", markersize=3.5, label="median")
-    axes.plot(
-        data.position,
-        data.mean,
-        color=theme.second,
-        marker="s",
-        markersize=3,
-        linestyle=LINES[1],
-        label="mean",
-    )
+    figure, (above, axes) = panels(5.2, 3.8, 2, 1, sharex=True, height_ratios=(1, 3.4))
+    above.bar(data.position, data.n, 0.85, color=BAND)
+    _as_upper(above, "generations")
+    looks: dict[str, Any] = {"color": FILL, "alpha": 0.65, "linewidth": 0, "label": "middle half"}
+    axes.fill_between(data.position, data.low, data.high, **looks)
+    axes.plot(data.position, data.median, color=FIRST, marker="o", markersize=3.0, label="median")
+    second: dict[str, Any] = {"color": SECOND, "marker": "s", "markersize": 2.6, "linestyle": LINES[1]}
+    axes.plot(data.position, data.mean, label="mean", **second)
     axes.set(ylim=(0, 1.02), xlim=(0.4, float(data.position[-1]) + 0.6))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
-    label_axes(axes, theme, "token position", "token probability")
-    head(above, theme, title, f"n = {int(data.n[0]):,} generations", note)
-    legend_below(figure, axes, theme, columns=3)
+    label_axes(axes, "token position", "token probability")
+    head(above, title, f"n = {int(data.n[0]):,} generations", note)
+    legend_below(figure, axes)
     return figure
 
 
-# Inches for a row, and for everything above and below the rows.
-_ROW, _REST = 0.4, 1.3
-# How far the series of a row stand apart, in rows.
-_APART = 0.26
+def draw_example(answers: Sequence[tuple[str, bool, float, float]], *, title: str = "") -> Figure:
+    """Two answers of nearly the same raw confidence, one right and one wrong, before and after rescaling.
+
+    answers: of each its name, whether it is right, the raw and the rescaled confidence.
+    Source: Virk et al. 2024, Figure 1.
+    """
+    figure, found = panels(WIDTH, 1.9, 1, len(answers), sharex=True)
+    for axes, (name, right, raw, rescaled) in zip(found, answers, strict=True):
+        axes.grid(visible=False)
+        axes.barh(["rescaled", "raw"], [rescaled, raw], 0.6, color=[SECOND, FILL])
+        for y, value in enumerate((rescaled, raw)):
+            small_text(axes, value + 0.02, y, f"{value:.2f}", ha="left", va="center")
+        axes.set_xlim(0, 1.08)
+        axes.tick_params(axis="y", length=0, labelcolor=INK)
+        head(axes, "like a person's" if right else "unlike a person's", name)
+        axes.title.set_fontsize(_NORMAL)
+    figure.suptitle(title, x=0.01, ha="left", color=INK, fontsize=_LARGE, fontweight="bold")
+    return figure
+
+
+def draw_temperature(
+    skill: Mapping[str, Sequence[tuple[float, float]]],
+    fitted: Mapping[str, float],
+    platt: Mapping[str, float],
+) -> Figure:
+    """The raw skill of the geometric mean against the temperature of the whole softmax.
+
+    skill: by name (temperature, skill) pairs, for at most six. fitted: by name the temperature fitted on
+    tokens, marked. platt: by name the skill after Platt scaling, a thin line. Source: Virk et al. 2024, 6.3.
+    """
+    figure, (axes,) = panels(5.2, 3.4)
+    axes.axhline(0.0, color=MUTED, linewidth=0.9)
+    small_text(axes, max(t for pairs in skill.values() for t, _ in pairs), 0.0, "base rate", ha="right")
+    for (name, pairs), (color, line) in zip(skill.items(), _CURVES, strict=False):
+        x, y = np.array(pairs).T
+        axes.plot(x, y, color=color, linestyle=line, linewidth=1.4, label=name)
+        at = float(np.interp(fitted[name], x, y))
+        axes.plot(fitted[name], at, color=color, marker="o", markersize=5, linestyle="none")
+        axes.axhline(platt[name], color=color, linestyle=line, linewidth=0.6, alpha=0.7)
+    label_axes(axes, "temperature of the whole softmax", "raw skill score")
+    head(axes, "", "dots: the temperature fitted on tokens; thin: after Platt scaling")
+    legend_below(figure, axes, 2)
+    return figure
+
+
+def draw_promptings(bars: Mapping[str, Mapping[str, Interval]], names: Sequence[str], label: str) -> Figure:
+    """A number with its interval, by prompting. bars: by series (at most three) and name in `names`."""
+    figure, (axes,) = panels(WIDTH, 2.8)
+    width = 0.8 / len(bars)
+    for at, ((series, found), color) in enumerate(zip(bars.items(), (MUTED, FIRST, SECOND), strict=False)):
+        known = [(x, found[name]) for x, name in enumerate(names) if name in found]
+        values = np.array([one.value for _, one in known], dtype=np.float64)
+        ends = np.array([[one.low, one.high] for _, one in known], dtype=np.float64).T
+        x = np.array([x for x, _ in known]) + width * (at - (len(bars) - 1) / 2)
+        spread = np.nan_to_num(np.maximum([values - ends[0], ends[1] - values], 0.0))
+        axes.errorbar(x, values, spread, **_errorbars(color), marker="o", linestyle="none", label=series)
+        for place, value in zip(x, values, strict=True):
+            small_text(axes, place + 0.03, value, f"{value:+.2f}", ha="left", color=color)
+    axes.axhline(0.0, color=MUTED, linewidth=0.9)
+    axes.set_xticks(range(len(names)), names)
+    axes.set_ylabel(label, color=INK, fontsize=_NORMAL)
+    legend_below(figure, axes)
+    return figure
+
+
+def draw_full_ece(
+    by_bin: Mapping[str, tuple[FloatArray, FloatArray]], over_m: Mapping[str, tuple[FloatArray, FloatArray]]
+) -> Figure:
+    """Full-ECE by bin and over the number of bins.
+
+    by_bin: by model the mean probability and the share that occurs, arrays of shape (M,), of all entries of
+    all distributions. over_m: by model Full-ECE by M, shape (k,), and that of calibrated draws, (draws, k).
+    Source: Liu et al. 2024, Figure 1c and Table 1.
+    """
+    from lsp_calib.studies.full_ece import BINS
+
+    figure, (left, right) = panels(WIDTH, 3.2, 1, 2)
+    left.plot([0, 1], [0, 1], color=MUTED, linewidth=0.9, linestyle=LINES[1], label="calibrated")
+    for (name, (confidence, share)), (color, line) in zip(by_bin.items(), _CURVES, strict=False):
+        looks: dict[str, Any] = {"color": color, "linestyle": line, "marker": "o", "markersize": 3.0}
+        left.plot(confidence, share, label=name, **looks)
+        full, drawn = over_m[name]
+        right.plot(BINS, full, label=name, **looks)
+        right.fill_between(BINS, drawn.min(axis=0), drawn.max(axis=0), color=color, alpha=0.2, linewidth=0)
+    left.set(xlim=(0, 1), ylim=(0, 1))
+    label_axes(left, "probability of a token, by bin", "share that occurs")
+    right.set(xscale="log", yscale="log")
+    right.set_xticks(BINS, [str(m) for m in BINS])
+    right.minorticks_off()
+    label_axes(right, "M, number of bins", "Full-ECE")
+    head(left, "by bin, M = 10")
+    head(right, "over M", "shaded: a calibrated model with the same distributions")
+    legend_below(figure, left)
+    return figure
+
+
+# Ablations
+
+_ROW, _REST = 0.4, 1.3  # inches for a row, and for everything above and below the rows
+_APART = 0.26  # how far the series of a row stand apart, in rows
 
 
 def draw_ablation(
     names: Sequence[str],
     skill: Mapping[str, Sequence[Interval | None]],
     counts: Sequence[int],
-    theme: Theme = LIGHT,
     *,
-    title: str | None = None,
+    title: str = "",
     note: str = "",
 ) -> Figure:
     """Skill scores with their intervals, a row for each name, from top to bottom.
 
-    skill: for each series (a model), by its name in the legend, as many intervals as there are names; None
-        leaves a row out. At most two series. counts: the items of each.
-    Raises DataError also if nothing can be drawn.
+    skill: for one or two series (models), by name, as many intervals as there are names; None leaves a row
+    out. counts: the items of each.
     """
-    drawn = [
-        item for series in skill.values() for item in series if item is not None and item.value is not None
-    ]
-    fits = all(len(series) == len(names) for series in skill.values()) and len(counts) == len(skill)
-    if not drawn or len(skill) > 2 or not fits:
-        raise DataError("An ablation needs one or two series with a value for each row.")
-    figure, axes = one_panel(theme, 6.8, _REST + _ROW * len(names) * (1.0 if len(skill) == 1 else 1.25))
+    figure, (axes,) = panels(WIDTH, _REST + _ROW * len(names) * (1.0 if len(skill) == 1 else 1.25))
     axes.grid(visible=False, axis="y")
-    apart = _APART if len(skill) == 2 else 0.0
-    for at, ((name, series), color, marker) in enumerate(
-        zip(skill.items(), (theme.first, theme.second), ("o", "D"), strict=False)
-    ):
-        known = [
-            (row, item) for row, item in enumerate(series) if item is not None and item.value is not None
-        ]
-        value = np.array([item.value for _, item in known], dtype=np.float64)
-        low = np.array([item.value if item.low is None else item.low for _, item in known], dtype=np.float64)
-        high = np.array(
-            [item.value if item.high is None else item.high for _, item in known], dtype=np.float64
+    lowest = 0.0
+    for at, ((name, series), color) in enumerate(zip(skill.items(), (FIRST, SECOND), strict=False)):
+        known = [(row, one) for row, one in enumerate(series) if one is not None and one.value is not None]
+        value = np.array([one.value for _, one in known], dtype=np.float64)
+        low = np.array([one.value if one.low is None else one.low for _, one in known], dtype=np.float64)
+        high = np.array([one.value if one.high is None else one.high for _, one in known], dtype=np.float64)
+        lowest = min(lowest, float(low.min()) - 0.02)
+        y = np.array([row for row, _ in known]) + (_APART if len(skill) == 2 else 0.0) * (
+            at - (len(skill) - 1) / 2
         )
-        y = np.array([row for row, _ in known]) + apart * (at - (len(skill) - 1) / 2)
-        axes.errorbar(
-            value,
-            y,
-            xerr=np.maximum([value - low, high - value], 0.0),
-            color=color,
-            marker=marker,
-            markersize=4.5,
-            linestyle="none",
-            elinewidth=1.3,
-            capsize=2,
-            label=name,
-        )
+        spread = np.maximum([value - low, high - value], 0.0)
+        looks: dict[str, Any] = {**_errorbars(color), "marker": "oD"[at], "markersize": 4.0}
+        axes.errorbar(value, y, xerr=spread, linestyle="none", label=name, **looks)
         # The first series' numbers above its dots, the second's below: between the two there is no room.
-        side = -1 if at == 0 else 1
-        for x, height in zip(value, y, strict=True):
-            aligned = "bottom" if at == 0 else "top"
-            small_text(
-                axes, theme, float(x), float(height) + side * 0.09, f"{x:+.2f}", color=color, va=aligned
-            )
+        side, aligned = (-0.09, "bottom") if at == 0 else (0.09, "top")
+        for x, place in zip(value, y, strict=True):
+            small_text(axes, float(x), float(place) + side, f"{x:+.2f}", color=color, va=aligned)
     axes.set_yticks(np.arange(len(names)), names)
-    axes.tick_params(axis="y", length=0, labelcolor=theme.ink)
+    axes.tick_params(axis="y", length=0, labelcolor=INK)
     axes.set_ylim(len(names) - 0.5, -0.6)
-    lowest = min(item.value if item.low is None else item.low for item in drawn)  # type: ignore[type-var]
-    axes.set_xlim(left=min(0.0, float(lowest or 0.0) - 0.02))
-    label_axes(axes, theme, "Brier skill score, out of fold (0: always the base rate, 1: perfect)", "")
-    head(axes, theme, title, f"n = {' and '.join(f'{count:,}' for count in counts)}", note)
-    legend_below(figure, axes, theme)
+    axes.set_xlim(left=lowest)
+    label_axes(axes, "Brier skill score, out of fold (0: always the base rate, 1: perfect)", "")
+    head(axes, title, f"n = {' and '.join(f'{count:,}' for count in counts)}", note)
+    legend_below(figure, axes)
     return figure

@@ -1,4 +1,4 @@
-"""What is written of the studies: a page, tables in Markdown and as numbers, figures for light and dark."""
+"""What is written of the studies: a page, tables in Markdown and as numbers, figures."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
@@ -18,38 +18,16 @@ from lsp_calib.report.markup import Markup, joined, prose, section, style, tag
 from lsp_calib.report.markup import table as html_table
 from lsp_calib.studies.published import Quoted
 from lsp_calib.studies.score import Cell, RowKey, cell_json, number
+from lsp_calib.studies.tables import Picture as Picture
+from lsp_calib.studies.tables import Section as Section
 from lsp_calib.studies.tables import Table as Table
 from lsp_calib.studies.tables import csv_text, table_lines
 from lsp_calib.studies.tables import ranged as ranged
-
-if TYPE_CHECKING:
-    from lsp_calib.studies.figures_theme import Draw
 
 NOT_RUN = "not run"
 _DPI = 120
 # Drawing takes most of the time; fewer figures than this are drawn before another process has started.
 _FEW, _MOST_JOBS = 8, 4
-
-
-def _for_files(name: str) -> str:
-    return re.sub(r"[^\w.+-]+", "-", name)
-
-
-@attrs.frozen(eq=False)
-class Picture:
-    """A figure. stem: the name of its files, without what a name or an address may not hold. alt: what it
-    shows, in words."""
-
-    stem: str = attrs.field(converter=_for_files)
-    alt: str
-    draw: Draw
-
-
-@attrs.frozen(eq=False)
-class Section:
-    title: str
-    lead: str
-    parts: tuple[Table | Picture, ...]
 
 
 @attrs.frozen(eq=False)
@@ -122,7 +100,7 @@ def markdown(studies: Sequence[Study], claims: Sequence[Claim], notes: Sequence[
             lines += [f"### {one.title}", "", *([one.lead, ""] if one.lead else [])]
             for part in one.parts:
                 if isinstance(part, Picture):
-                    lines += [f"![{part.alt}]({part.stem}-light.png)", ""]
+                    lines += [f"![{part.alt}]({part.stem}.png)", ""]
                     continue
                 lines += [f"**{part.title}**", ""] if part.title else []
                 lines += [*table_lines(part.columns, part.rows), ""]
@@ -257,11 +235,7 @@ figure figcaption { color: var(--muted); font-size: 13px; max-width: 440px; }
 
 def _part(part: Table | Picture) -> Markup:
     if isinstance(part, Picture):
-        image = tag(
-            "picture",
-            tag("source", media="(prefers-color-scheme: dark)", srcset=f"{part.stem}-dark.png"),
-            tag("img", src=f"{part.stem}-light.png", alt=part.alt, loading="lazy"),
-        )
+        image = tag("img", src=f"{part.stem}.png", alt=part.alt, loading="lazy")
         return tag("figure", image, tag("figcaption", part.alt))
     right = tuple(at for at in range(len(part.columns)) if _numeric(part, at))
     return joined(
@@ -291,7 +265,7 @@ def write(
     """
     import joblib
 
-    from lsp_calib.studies.figures_theme import save_both
+    from lsp_calib.studies.figures import save
 
     texts = {
         "index.html": html(studies, claims, notes),
@@ -308,7 +282,6 @@ def write(
     ]
     jobs = min(os.cpu_count() or 1, _MOST_JOBS) if len(pictures) > _FEW else 1
     drawn = joblib.Parallel(n_jobs=jobs)(
-        joblib.delayed(save_both)(picture.draw, folder / f"{picture.stem}.png", dpi=_DPI)
-        for picture in pictures
+        joblib.delayed(save)(picture.draw, folder / f"{picture.stem}.png", dpi=_DPI) for picture in pictures
     )
-    return [*files, *(file for pair in drawn for file in pair)]
+    return [*files, *drawn]

@@ -13,13 +13,11 @@ from lsp_calib.calibration.arrays import quietly
 from lsp_calib.calibration.reliability import reliability
 from lsp_calib.corpus.lines import INSERTING, NO_DOCSTRING, PREFIX
 from lsp_calib.report.words import signed
-from lsp_calib.studies.calibration_errors import risk_coverage
 from lsp_calib.studies.figures import (
     Roc,
     draw_against_auc,
     draw_correlations,
-    draw_raw_over_rescaled,
-    draw_risk_coverage,
+    draw_raw_and_rescaled,
     draw_roc,
 )
 from lsp_calib.studies.page import NOT_RUN, Compared, Picture, Section, Study, Table, ranged
@@ -42,7 +40,7 @@ from lsp_calib.studies.score import (
     answers_of,
     cell_of,
 )
-from lsp_calib.studies.statistics import OURS, RESCALINGS, rank_correlation, roc
+from lsp_calib.studies.statistics import OURS, RESCALINGS, rank_correlation
 
 LINE = "Platt on ln p"
 """The study's rescaling, in random folds."""
@@ -438,7 +436,6 @@ def _against_auc(cells: Sequence[Cell]) -> Iterator[Table | Picture]:
                     f"rescaled {score}": {"ours": ours[score], "published": theirs[score]}
                     for score in ("ECE", "skill")
                 },
-                title="AUC beside rescaled ECE and skill",
             ),
         )
 
@@ -511,18 +508,6 @@ def _pictures(pairs: Sequence[tuple[Compared, Cell]], seed: int) -> Iterator[Pic
             "ROC of the rescaled total probability; dots: accepting from 0.1, 0.3, 0.7 and 0.9 on",
             partial(draw_roc, curves, title="Accepting by the total probability", note="rescaled"),
         )
-    for cell in best:
-        model = cell.answers.header.model.name
-        yield Picture(
-            f"spiess-risk-{model}",
-            f"Errors among accepted answers by how many are accepted, {cell.answers.name}",
-            partial(
-                draw_risk_coverage,
-                risk_coverage(cell.known(HEADLINE, LINE, RANDOM).confidence, cell.answers.correct),
-                marks={"sure": 0.9, "likely": 0.7},
-                title=f"What acceptance costs: {model}",
-            ),
-        )
     # The same question with the small and the large window is drawn once: with the larger number of answers.
     asked = (
         ((one.task, cell.answers.header.model.name, cell.answers.condition), cell) for one, cell in pairs
@@ -536,7 +521,7 @@ def roc_of(cell: Cell, measure: str, line: str, folds: str) -> Roc:
     row, area = cell.known(measure, line, folds), cell.known(measure).auc
     assert area is not None
     assert area.value is not None
-    return Roc(*roc(row.confidence, cell.answers.correct), area.value)
+    return Roc.of(row.confidence, cell.answers.correct, area.value)
 
 
 def raw_over_rescaled(study: str, cell: Cell, measure: str, line: str, folds: str, seed: int = 0) -> Picture:
@@ -550,7 +535,7 @@ def raw_over_rescaled(study: str, cell: Cell, measure: str, line: str, folds: st
         f"{study}-{answers.stem}",
         f"Reliability of {answers.name}: {measure}",
         partial(
-            draw_raw_over_rescaled,
+            draw_raw_and_rescaled,
             raw,
             rescaled,
             title=_wrapped(answers),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
@@ -13,6 +14,8 @@ from rich.table import Table as RichTable
 from lsp_calib.calibration.validation import Interval
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from lsp_calib.terminal import Console
 
 
@@ -24,6 +27,30 @@ class Table:
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     note: str = ""
+
+
+def _for_files(name: str) -> str:
+    return re.sub(r"[^\w.+-]+", "-", name)
+
+
+@attrs.frozen(eq=False)
+class Picture:
+    """A figure. stem: the name of its file, without what a name or an address may not hold. alt: what it
+    shows, in words."""
+
+    stem: str = attrs.field(converter=_for_files)
+    alt: str
+    draw: Callable[[], Figure]
+
+
+@attrs.frozen(eq=False)
+class Section:
+    """A part of the page. folded: whether a reader has to open it."""
+
+    title: str
+    lead: str
+    parts: Sequence[Table | Picture]
+    folded: bool = False
 
 
 def table_lines(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:

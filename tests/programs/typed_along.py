@@ -211,25 +211,26 @@ def tables() -> tuple[str, str, list[tuple[str, Moments]]]:
 
 def draw(blind: Sequence[tuple[str, Moments]], path: Path) -> None:
     """Promised against right by characters typed, before and after, one panel for each model."""
-    from lsp_calib.studies.figures_theme import Theme, new_figure, save_both, style_axes
+    from matplotlib.figure import Figure
 
-    def figure(theme: Theme) -> object:
-        found = new_figure(theme, 6.4, 2.6)
-        for axes, (name, moments) in zip(found.subplots(1, len(blind), sharey=True), blind, strict=True):
-            style_axes(axes, theme)
+    from lsp_calib.studies.figures import FIRST, INK, SECOND, panels, save
+
+    def figure() -> Figure:
+        found, each = panels(6.4, 2.6, 1, len(blind), sharey=True)
+        for axes, (name, moments) in zip(each, blind, strict=True):
             groups = [moments.between(k, k + 2) for k in range(1, 28, 3)]
             at = [float(one.typed.mean()) for one in groups]
-            axes.plot(at, [one.right.mean() for one in groups], "o", color=theme.ink, ms=3, label="right")
-            axes.plot(at, [one.then.mean() for one in groups], color=theme.first, label="promised")
+            axes.plot(at, [one.right.mean() for one in groups], "o", color=INK, ms=3, label="right")
+            axes.plot(at, [one.then.mean() for one in groups], color=FIRST, label="promised")
             old = [one.first.mean() for one in groups]
-            axes.plot(at, old, "--", color=theme.second, label="promised at first")
-            axes.set_title(name, color=theme.ink, fontsize=8)
-            axes.set_xlabel("characters typed along", color=theme.ink, fontsize=8)
+            axes.plot(at, old, "--", color=SECOND, label="promised at first")
+            axes.set_title(name, color=INK, fontsize=8)
+            axes.set_xlabel("characters typed along", color=INK, fontsize=8)
             axes.set_ylim(0, 1)
-        axes.legend(fontsize=7, frameon=False, labelcolor=theme.ink)
+        axes.legend(fontsize=7, frameon=False, labelcolor=INK)
         return found
 
-    save_both(figure, path, "Promised against right by characters typed, blind projects")  # type: ignore[arg-type]
+    save(figure, path, "Promised against right by characters typed, blind projects")
 
 
 def main() -> None:

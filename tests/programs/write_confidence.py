@@ -24,8 +24,7 @@ from confidence_rendering import (
 )
 
 from lsp_calib.studies.ablation import draw_steps
-from lsp_calib.studies.figures import draw_reliability
-from lsp_calib.studies.figures_theme import save_both
+from lsp_calib.studies.figures import draw_reliability, save
 
 ROOT = Path(__file__).parents[2]
 PAGES: Mapping[Path, Callable[[], Mapping[str, str]]] = {
@@ -66,7 +65,7 @@ def main() -> None:
     figure = partial(
         draw_reliability, data, title="Lines of 40 blind projects, Qwen2.5-Coder-1.5B", note=note
     )
-    save_both(figure, README_FIGURE, readme_checksum())
+    save(figure, README_FIGURE, readme_checksum())
 
 
 if __name__ == "__main__":

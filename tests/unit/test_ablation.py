@@ -25,8 +25,7 @@ from lsp_calib.corpus.lines import INSERTING, WRITING_ON
 from lsp_calib.corpus.records import Record, write_records
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.studies import ablation as ablations
-from lsp_calib.studies import evaluate
-from lsp_calib.studies import figures_theme as theme
+from lsp_calib.studies import evaluate, figures
 from lsp_calib.studies.ablation import (
     ALL,
     FIRST_T,
@@ -258,10 +257,10 @@ def test_a_share_knows_its_precision_and_its_lower_bound() -> None:
     assert nothing.precision is nothing.least is None
 
 
-def drawn_once(draw: theme.Draw, path: Path, _description: str = "") -> list[Path]:
-    """The files of a figure that is made, and not written, which takes most of the time."""
-    draw(theme.LIGHT)
-    return [path.with_stem(f"{path.stem}-{one.name}") for one in theme.THEMES]
+def drawn_once(draw: figures.Draw, path: Path, _description: str = "") -> Path:
+    """The file of a figure that is made, and not written, which takes most of the time."""
+    draw()
+    return path
 
 
 class TestCommand:
@@ -296,26 +295,26 @@ class TestCommand:
         report.print()
         drawn = [path for path in report.files if path.suffix == ".svg"]
         names = ["confidence-ladder", "confidence-reliability-m"]
-        assert [path.stem for path in drawn] == [f"{n}-{theme}" for n in names for theme in ("light", "dark")]
+        assert [path.stem for path in drawn] == names
         assert ablations.checksum(report.ablations) in drawn[0].read_text("utf-8")
 
     def test_two_prompts_of_a_model_are_told_apart(
         self, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(evaluate, "run_ablation", partial(run_ablation, steps=FEW[:2]))
-        monkeypatch.setattr(theme, "save_both", drawn_once)
+        monkeypatch.setattr(figures, "save", drawn_once)
         other = tmp_path / "other.jsonl"
         write_records(other, attrs.evolve(HEADER, prompt_version="line-prefix-2"), made_up(100, 4, seed=1))
         report = evaluate.compare_evidence([file, other], tmp_path / "out", figure=True, resamples=20)
         drawn = {path.stem for path in report.files if path.suffix == ".svg"}
-        assert {f"confidence-reliability-m-line-prefix-{n}-light" for n in (1, 2)} <= drawn
+        assert {f"confidence-reliability-m-line-prefix-{n}" for n in (1, 2)} <= drawn
         text = (tmp_path / "out" / "confidence.csv").read_text("utf-8")
         lines = list(csv.DictReader(io.StringIO(text)))
         assert {line["prompt"] for line in lines} == {"line-prefix-1", "line-prefix-2"}
         keys = [(line["model"], line["prompt"], line["evidence"], line["metric"]) for line in lines]
         assert len(set(keys)) == len(keys)
         # The same prompt twice is drawn as well.
-        assert len(ablations.draw(report.ablations[:1] * 2, tmp_path / "twice")) == 6
+        assert len(ablations.draw(report.ablations[:1] * 2, tmp_path / "twice")) == 3
 
     def test_more_files_than_a_figure_shows_are_refused_before_anything_is_computed(
         self, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
