@@ -41,9 +41,8 @@ from lsp_calib.commands.records import (
     unfinished,
 )
 from lsp_calib.corpus.asking import AskingOptions
-from lsp_calib.corpus.commits import Wish, commit_task
+from lsp_calib.corpus.commits import Wish, addresses_of_user, commit_task
 from lsp_calib.corpus.functions import SUMMARY, documented_task
-from lsp_calib.corpus.git_objects import addresses_of_user
 from lsp_calib.corpus.header import Header
 from lsp_calib.corpus.lines import GIT, distinct
 from lsp_calib.corpus.places import check_groups

@@ -1,16 +1,27 @@
 """Lines that a user added in recent commits, as places to complete: as if the cursor had been in them.
 
-Commits are read from the newest on, with what each changed in the files that are looked at.
+A checkout is not trusted. Its configuration can name programs, and its `.git` another repository of the user.
+In the checkout only `git rev-parse` and `git config` run, without a terminal. They read configuration and
+references, and no object, index or attribute; hooks are for changes, pagers for terminals, and a missing
+object, which a promised repository would be asked for, is not looked up. So no key can start a program, and
+git itself refuses the checkouts of other users (`safe.directory`). Commits, trees and contents are read in an
+empty repository of our own, with the folder of objects as its only link to the checkout.
 """
 
 from __future__ import annotations
 
 import difflib
-import heapq
+import os
 import random
 import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 
 import attrs
@@ -18,31 +29,41 @@ import attrs
 from lsp_calib.badges import counted
 from lsp_calib.characters import normalised_line, split_lines
 from lsp_calib.completion.context import Cursor
-from lsp_calib.corpus.git_objects import ObjectReader, object_reader
-from lsp_calib.corpus.git_repository import find_repository, printable
 from lsp_calib.corpus.lines import GIT, INSERTING, WRITING_ON, LineItem, distinct, is_source, plain
 from lsp_calib.corpus.places import FEWEST_GROUPS, drawn_place, grouped, is_asked_for
-from lsp_calib.corpus.tasks import (
-    FEWEST,
-    Task,
-    language_below,
-    project_names,
-)
-from lsp_calib.errors import DataError
+from lsp_calib.corpus.tasks import FEWEST, Task, language_below, project_names
+from lsp_calib.errors import DataError, SettingsError
+from lsp_calib.files import read_file
 from lsp_calib.syntax import prose_lines
 from lsp_calib.workspace_files import is_made_by_a_program
 
-_MOST_OF_A_COMMIT = 1_000_000  # bytes, most of them its message
-_MOST_OF_A_TREE = 5_000_000
-_MOST_ENTRIES = (
-    200_000  # of all folders that a commit changes: few folders within each other can seem to be many
-)
-_MOST_PARENTS = 16
+_PATIENCE_S = 60.0
+# An object of a few bytes can be stored as a change to one of gigabytes, which git holds in memory.
+# Of a few folders within each other a list of files has no end.
+_MEMORY, _PROCESSOR_S = 4 << 30, 20
+_MOST_SAID = 32 << 20
 _MOST_OF_A_FILE = 500_000
-_DEEPEST = 64
-_FILE, _FOLDER = (b"100644", b"100755", b"100664"), b"40000"
-_PERSON = re.compile(rb"(?P<name>.*?) ?<(?P<address>[^<>\n]*)> (?P<at>-?[0-9]{1,15}) [+-][0-9]{4}")
-_ID = re.compile(rb"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_MOST_FILES = 200  # that a person changes in one commit
+_MOST_COMPARED = 2_000_000  # lines before times lines after: difflib is slow
+_OF_A_COMMIT = 40  # lines, unless there are too few others: 400 lines are to be of many days
+_FILE = (b"100644", b"100755", b"100664")
+_LIMITS = (
+    *("--no-pager", "--literal-pathspecs", "-c", "protocol.allow=never", "-c", "core.fsmonitor=false"),
+    # The files of packs are mapped piece by piece, so that a large repository stays within the memory.
+    *("-c", "core.packedGitWindowSize=32m", "-c", "core.packedGitLimit=512m"),
+)
+_NOTHING = {
+    "PATH": os.defpath,
+    "LC_ALL": "C",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_ALLOW_PROTOCOL": "none",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_OPTIONAL_LOCKS": "0",
+}
+"""All variables that git gets: the user's own do not direct it, but for the place of the user's settings."""
 
 
 @attrs.frozen
@@ -50,7 +71,6 @@ class Commit:
     """author, address: the author's name and e-mail address. at: when it was committed, Unix seconds."""
 
     id: str
-    tree: str
     parents: tuple[str, ...]
     author: str
     address: str
@@ -66,162 +86,225 @@ class Change:
     after: str | None
 
 
-class UnusableCommitError(Exception):
-    """A commit changes more files than a person does in one go, or a folder of it is missing."""
+@attrs.frozen
+class Repository:
+    """The objects of a checkout. root: its folder. head: the id of the commit that is checked out."""
+
+    root: Path
+    head: str
+    _scratch: Path
+    _variables: Mapping[str, str]
+
+    def commits(self, most: int, *options: str) -> Iterator[Commit]:
+        """At most `most` commits that HEAD builds on, the newest first, up to one that cannot be read, as
+        beyond the end of a shallow clone. options: of `git rev-list`. Raises DataError if there is none."""
+        form = "--format=%H%x00%P%x00%an%x00%ae%x00%ct"
+        _, said = self._ask("rev-list", f"--max-count={most}", form, *options, self.head)
+        rows = [line.decode("utf-8", "replace").split("\0") for line in said.split(b"\n")[1::2]]
+        if not rows:
+            raise _gave_up()
+        for id_, parents, author, address, at in (row for row in rows if len(row) == 5):
+            yield Commit(id_, tuple(parents.split()), author, address, int(at or 0))
+
+    def changes(self, commit: Commit, below: str = "") -> list[Change] | None:
+        """The files below a folder that differ from the first parent, by path; None if that cannot be said.
+
+        Links, submodules and names that are not UTF-8 or hold control characters are left out.
+        """
+        sides = (commit.parents[0], commit.id) if commit.parents else ("--root", "--no-commit-id", commit.id)
+        within = ("--", below) if below else ()
+        whole, said = self._ask("diff-tree", "-r", "-z", "--raw", "--no-renames", *sides, *within)
+        if not whole:
+            return None
+        found: list[Change] = []
+        parts = said.split(b"\0")
+        for row, name in zip(parts[::2], parts[1::2], strict=False):
+            modes, ids = row.removeprefix(b":").split(b" ")[:2], row.split(b" ")[2:4]
+            sources = [id_.decode() if mode in _FILE else None for mode, id_ in zip(modes, ids, strict=True)]
+            path = name.decode("utf-8", "replace")
+            is_name = path.isprintable() and "\ufffd" not in path and "/../" not in f"/{path}/"
+            if is_name and sources[0] != sources[1]:
+                found.append(Change(path, *sources))
+        return found
+
+    def texts(self, ids: Collection[str]) -> dict[str, str]:
+        """The contents of files by id, without those that are missing, large, binary or not UTF-8."""
+        _, said = self._ask("cat-file", "--batch-check", text="".join(f"{id_}\n" for id_ in ids))
+        rows = [line.split() for line in said.decode("ascii", "replace").split("\n")]
+        sizes = {row[0]: int(row[2]) for row in rows if len(row) == 3 and row[1] == "blob"}
+        small = {id_: size for id_, size in sizes.items() if size <= _MOST_OF_A_FILE}
+        most = sum(small.values()) + 200 * len(small)
+        _, said = self._ask("cat-file", "--batch", text="".join(f"{id_}\n" for id_ in small), most=most)
+        found: dict[str, str] = {}
+        at = 0
+        for id_, size in small.items():
+            begin = said.find(b"\n", at) + 1
+            at = begin + size + 1
+            content = said[begin : at - 1]
+            if len(content) == size and b"\0" not in content:
+                with suppress(UnicodeDecodeError):
+                    found[id_] = content.decode("utf-8-sig")
+        return found
+
+    def _ask(self, *arguments: str, text: str = "", most: int = _MOST_SAID) -> tuple[bool, bytes]:
+        return _git(self._scratch, self._variables, *arguments, text=text, most=most)
 
 
-def newest_first(reader: ObjectReader, head: str, most: int) -> Iterator[Commit]:
-    """At most `most` commits that `head` builds on, by the time they were committed, the newest first.
+@contextmanager
+def repository_of(path: Path) -> Iterator[Repository]:
+    """The repository that a folder is a checkout of, or is in, as long as it is entered.
 
-    Commits that cannot be read, as beyond the end of a shallow clone, end their branch.
+    Raises DataError if there is none, if it has no commit, if it belongs to another user, or if its objects
+    are not its own; SettingsError if git is not installed.
     """
-    waiting: list[tuple[int, int, Commit]] = []
-    seen: set[str] = set()
+    start = path.resolve()
+    root = next((one for one in (start, *start.parents) if os.path.lexists(one / ".git")), None)
+    if root is None:
+        raise DataError(f"{path} is in no checkout of git (there is no .git): leave --from-git out.")
+    head = _said(root, "rev-parse", "--verify", "HEAD").decode("ascii", "replace")
+    if not re.fullmatch("[0-9a-f]{40}(?:[0-9a-f]{24})?", head):
+        raise DataError(f"{root} has no commit yet, or its branch is missing: leave --from-git out.")
+    objects = _objects(root)
+    with tempfile.TemporaryDirectory(prefix="lsp-calib-git-") as scratch:
+        empty = Path(scratch) / "empty.git"
+        # By hand: `git init` would copy the user's templates.
+        (empty / "objects" / "info").mkdir(parents=True)
+        (empty / "refs").mkdir()
+        (empty / "HEAD").write_text("ref: refs/heads/none\n")
+        sha256 = len(head) == 64
+        config = f"[core]\n\trepositoryformatversion = {int(sha256)}\n\tbare = true\n"
+        (empty / "config").write_text(config + ("[extensions]\n\tobjectformat = sha256\n" if sha256 else ""))
+        # In a list of paths, between quotes, since it may hold the character that separates them.
+        quoted = str(objects).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+        own = {"GIT_DIR": str(empty), "GIT_ALTERNATE_OBJECT_DIRECTORIES": f'"{quoted}"', "HOME": scratch}
+        yield Repository(root, head, Path(scratch), _NOTHING | own)
 
-    def meet(id_: str) -> None:
-        if id_ not in seen:
-            seen.add(id_)
-            if (commit := read_commit(reader, id_)) is not None:
-                heapq.heappush(waiting, (-commit.at, len(seen), commit))
 
-    meet(head)
-    for _ in range(most):
-        if not waiting:
-            return
-        *_, commit = heapq.heappop(waiting)
-        yield commit
-        for parent in commit.parents:
-            meet(parent)
+def _objects(root: Path) -> Path:
+    """The folder of a checkout's objects: in its own `.git`, or in a repository that names the checkout in
+    return. Raises DataError for any other, which may be one that nobody is to see."""
+    dot = root / ".git"
+    git, common = (
+        (root / os.fsdecode(_said(root, "rev-parse", what))).resolve()
+        for what in ("--git-dir", "--git-common-dir")
+    )
+    if git != common:  # a worktree beside the main checkout
+        beside = git.parent == common / "worktrees"
+        knows = beside and (git / os.fsdecode(read_file(git / "gitdir").strip())).resolve() == dot
+    elif git != dot:  # a submodule
+        named = _said(root, "--git-dir", str(git), "config", "core.worktree")
+        knows = (git / os.fsdecode(named)).resolve() == root
+    else:
+        knows = True
+    if not knows or dot.is_symlink():
+        raise DataError(
+            f"{dot} leads to a repository that does not know this folder. It may be another one of yours, "
+            "whose lines would be shown to the model: none is taken. If it is the right one, as after you "
+            "have moved a folder, run `git worktree repair` in the main checkout, or in a submodule "
+            f"`git --git-dir {shlex.quote(str(git))} config core.worktree {shlex.quote(str(root))}`."
+        )
+    objects = common / "objects"
+    entries = (Path(folder, name) for folder, *some in os.walk(objects) for names in some for name in names)
+    if os.path.lexists(objects / "info/alternates") or any(one.is_symlink() for one in (objects, *entries)):
+        raise DataError(
+            f"{objects} borrows objects from elsewhere, by a link or by info/alternates. These may be of "
+            "another repository of yours, whose lines would be shown to the model: none is taken. If they "
+            f"belong here, copy them: run `git repack -a -d` in {root}, and remove info/alternates."
+        )
+    return objects
 
 
-def read_commit(reader: ObjectReader, id_: str) -> Commit | None:
-    """A commit; None if it is missing or not written as git does."""
-    content = reader.read(id_, "commit", _MOST_OF_A_COMMIT)
-    fields: dict[bytes, list[bytes]] = {}
-    for line in (content or b"").partition(b"\n\n")[0].split(b"\n"):
-        name, _, value = line.partition(b" ")
-        fields.setdefault(name, []).append(value)
-    author = _PERSON.fullmatch(fields.get(b"author", [b""])[0])
-    committer = _PERSON.fullmatch(fields.get(b"committer", [b""])[0])
-    ids = [*fields.get(b"tree", [])[:1], *fields.get(b"parent", [])[:_MOST_PARENTS]]
-    if author is None or committer is None or not ids or not all(map(_ID.fullmatch, ids)):
-        return None
-    tree, *parents = (one.decode() for one in ids)
-    return Commit(
-        id_,
-        tree,
-        tuple(parents),
-        printable(author["name"]),
-        printable(author["address"]),
-        int(committer["at"]),
+def _said(root: Path, *arguments: str) -> bytes:
+    """What git says in a checkout; nothing if it fails. Raises DataError if that is another user's."""
+    names = ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL")
+    settings = {name: os.environ[name] for name in names if name in os.environ}
+    done, said = _git(root, _NOTHING | settings, *arguments, errors=subprocess.STDOUT)
+    if b"dubious ownership" in said or b"unsafe repository" in said:
+        raise DataError(
+            f"{root} belongs to another user, whose configuration could run commands. No line is taken from "
+            "it. Clone the repository into a folder of your own, and name that."
+        )
+    return said.removesuffix(b"\n") if done else b""
+
+
+def _git(
+    folder: Path,
+    variables: Mapping[str, str],
+    *arguments: str,
+    text: str = "",
+    most: int = _MOST_SAID,
+    errors: int = subprocess.DEVNULL,
+) -> tuple[bool, bytes]:
+    """Whether git has done what it was asked for, and at most `most` bytes of what it said. text: its input.
+
+    Raises DataError if it takes too long: the file of an object may be a pipe. Raises SettingsError if there
+    is no git; folders of PATH that are relative would lead into a workspace.
+    """
+    folders = [one for one in os.environ.get("PATH", os.defpath).split(os.pathsep) if Path(one).is_absolute()]
+    program = shutil.which("git", path=os.pathsep.join(folders))
+    if program is None:
+        raise SettingsError("git is not installed, and --from-git reads commits through it. Install git.")
+    with tempfile.TemporaryFile() as given:
+        given.write(text.encode())
+        given.seek(0)
+        command = [program, *_LIMITS, *arguments]
+        child = subprocess.Popen(
+            command, cwd=folder, env={**variables}, stdin=given, stdout=subprocess.PIPE, stderr=errors
+        )
+    with suppress(ImportError, AttributeError, OSError, ValueError):  # a lower limit may hold already
+        import resource
+
+        for what, limit in ((resource.RLIMIT_AS, _MEMORY), (resource.RLIMIT_CPU, _PROCESSOR_S)):
+            resource.prlimit(child.pid, what, (limit, limit))
+    timer = threading.Timer(_PATIENCE_S, child.kill)
+    timer.start()
+    with child:
+        assert child.stdout is not None
+        said = child.stdout.read(most + 1)
+        whole = len(said) <= most
+        if not whole:
+            child.kill()
+    timer.cancel()
+    if whole and child.returncode < 0:
+        raise _gave_up()
+    return whole and child.returncode == 0, said[:most]
+
+
+def _gave_up() -> DataError:
+    return DataError(
+        "git could not read an object of the repository, which may be damaged (`git fsck` says so) or hold "
+        "something too large. No line was taken."
     )
 
 
-def changes(
-    reader: ObjectReader,
-    before: str | None,
-    after: str,
-    wanted: Callable[[str], bool],
-    enters: Callable[[str], bool],
-    most: int,
-) -> list[Change]:
-    """The wanted files that differ between two trees, by path.
-
-    before: None: there was nothing. wanted: whether a file is looked at, by its path from the root of the
-    repository, with slashes. enters: whether a folder is, likewise. Links, submodules and names that are not
-    UTF-8 or hold control characters are left out.
-    Raises UnusableCommitError if there are more than `most`, or if a folder is missing: it would look empty.
-    """
-    found: list[Change] = []
-    entries = 0
-
-    def walk(old: str | None, new: str | None, above: str, depth: int) -> None:
-        nonlocal entries
-        one, other = _entries(reader, old), _entries(reader, new)
-        entries += len(one) + len(other) + 1
-        if entries > _MOST_ENTRIES:
-            raise UnusableCommitError
-        for name in sorted(one.keys() | other.keys()):
-            left, right = one.get(name), other.get(name)
-            if left == right or (path := _path(above, name)) is None:
-                continue
-            folders = _only(left, (_FOLDER,)), _only(right, (_FOLDER,))
-            if any(folders) and depth < _DEEPEST and enters(path):
-                walk(*folders, path, depth + 1)
-            files = _only(left, _FILE), _only(right, _FILE)
-            if any(files) and files[0] != files[1] and wanted(path):
-                found.append(Change(path, *files))
-                if len(found) > most:
-                    raise UnusableCommitError
-
-    walk(before, after, "", 0)
-    return found
-
-
-def read_text(reader: ObjectReader, id_: str | None) -> str | None:
-    """The text of a file; "" for none, None if it is binary, not UTF-8, huge or missing."""
-    content = b"" if id_ is None else reader.read(id_, "blob", _MOST_OF_A_FILE)
-    if content is None or b"\0" in content:
-        return None
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        return None
-
-
-def _entries(reader: ObjectReader, tree: str | None) -> Mapping[bytes, tuple[bytes, str]]:
-    """(mode, id) by name. None is an empty tree. Raises UnusableCommitError for one that is missing."""
-    if tree is None:
-        return {}
-    content = reader.read(tree, "tree", _MOST_OF_A_TREE)
-    if content is None:
-        raise UnusableCommitError
-    length = len(tree) // 2
-    entries: dict[bytes, tuple[bytes, str]] = {}
-    at = 0
-    while at < len(content):
-        end = content.find(b"\0", at)
-        if end < 0 or end + 1 + length > len(content):
-            break
-        mode, _, name = content[at:end].partition(b" ")
-        entries[name] = mode, content[end + 1 : end + 1 + length].hex()
-        at = end + 1 + length
-    return entries
-
-
-def _only(entry: tuple[bytes, str] | None, modes: tuple[bytes, ...]) -> str | None:
-    return entry[1] if entry is not None and entry[0] in modes else None
-
-
-def _path(above: str, name: bytes) -> str | None:
-    """The path of an entry; None for a name that no source file has."""
-    try:
-        text = name.decode("utf-8")
-    except UnicodeDecodeError:
-        return None
-    if not text.isprintable() or "/" in text or text in ("", ".", ".."):
-        return None
-    return f"{above}/{text}" if above else text
-
-
-_MOST_FILES = 200
-# The longest rewritten parts (lines before times lines after) that are compared: difflib is slow.
-_MOST_COMPARED = 2_000_000
+def addresses_of_user() -> tuple[str, ...]:
+    """The e-mail addresses with which the user commits, by the user's own configuration: a checkout's is not
+    asked. Raises SettingsError if none is known."""
+    found = [os.environ.get("GIT_AUTHOR_EMAIL", ""), os.environ.get("EMAIL", "")]
+    asked = ("config", "--global", "--includes", "--get-all", "user.email")
+    found += _said(Path(os.sep), *asked).decode("utf-8", "replace").split("\n")
+    addresses = tuple(dict.fromkeys(one.strip() for one in found if one.strip()))
+    if not addresses:
+        raise SettingsError(
+            "There is no author: user.email is not set in git. Give --author with the e-mail address of your "
+            "commits, several times if there are several."
+        )
+    return addresses
 
 
 @attrs.frozen
 class Version:
-    """A file as a commit left it.
-
-    path: below the folder that is looked at, with slashes. added: the numbers of the lines that the commit
-    added, from 0. asked: those of them that a completion may be asked for.
-    """
+    """A file as a commit left it. path: below the folder that is looked at, with slashes. added: the numbers
+    of the lines that the commit added, from 0."""
 
     commit: str
     path: str
     lines: tuple[str, ...]
     added: frozenset[int]
-    asked: frozenset[int] = frozenset()
+
+
+Place = tuple[Version, int]
+"""A file, and the number of a line in it."""
 
 
 @attrs.frozen
@@ -229,94 +312,68 @@ class AddedLines:
     """Finds the lines that a commit added, in each source file that it changed.
 
     below: the folder whose files are looked at, from the root of the repository. excluded: why no model may
-    see a file, by its path from there; "" for one that may be seen. left_out: counts
-    what is left out, in words.
+    see a file, by its path; "" for one that may be seen. left_out: counts what is left out, in words.
     """
 
-    reader: ObjectReader
+    repository: Repository
     below: PurePosixPath
     language: str
     excluded: Callable[[str], str]
     left_out: Counter[str]
 
-    def of(self, commit: Commit) -> list[Version]:
-        """The files with lines that the commit added, by path; none for a merge.
+    def of(self, commit: Commit) -> list[Place]:
+        """The lines that a completion may be asked for, by path and number; none for a merge.
 
         Moved, indented and renamed lines do not count as added. Generated, excluded and binary files are not
         looked at, nor commits of more files than a person changes in one go.
         """
         if len(commit.parents) > 1:
             return []
-        before = None
-        if commit.parents:
-            parent = read_commit(self.reader, commit.parents[0])
-            if parent is None:
-                self.left_out["commits whose parent is missing"] += 1
-                return []
-            before = parent.tree
-        try:
-            found = changes(self.reader, before, commit.tree, self._is_wanted, self._enters, _MOST_FILES)
-        except UnusableCommitError:
+        below = "" if self.below == PurePosixPath() else str(self.below)
+        changed = self.repository.changes(commit, below)
+        found = [one for one in changed or () if self._is_wanted(one)]
+        if changed is None or len(found) > _MOST_FILES:
             self.left_out["commits of too many files, or that are not complete"] += 1
             return []
+        texts = self.repository.texts({id_ for one in found for id_ in (one.before, one.after) if id_})
         versions: list[Version] = []
         removed: set[str] = set()
         for change in found:
-            version, gone = self._compared(commit, change)
-            removed.update(gone)
-            versions += [version] if version is not None else []
-        return [asked for version in versions if (asked := self._asked(version, removed)).asked]
+            ids = [id_ for id_ in (change.before, change.after) if id_]
+            before, after = (split_lines(texts.get(id_ or "") or "") for id_ in (change.before, change.after))
+            difference = _difference(before if change.before else (), after if change.after else ())
+            path = PurePosixPath(change.path)
+            if not all(id_ in texts for id_ in ids):
+                self.left_out["changes of large, binary or missing files"] += 1
+            elif difference is None:
+                self.left_out["changes of files that were rewritten"] += 1
+            else:
+                added, gone = difference
+                removed.update(normalised_line(before[at]) for at in gone)
+                if is_made_by_a_program(path.name, after):
+                    self.left_out["changes of generated files"] += 1
+                elif change.after:
+                    inside = str(path.relative_to(self.below))
+                    versions.append(Version(commit.id, inside, after, frozenset(added)))
+        return [(version, at) for version in versions for at in self._asked(version, removed)]
 
-    def _is_wanted(self, path: str) -> bool:
-        inside = self._inside(path)
-        if inside is None or not is_source(inside, self.language):
+    def _is_wanted(self, change: Change) -> bool:
+        if not is_source(PurePosixPath(change.path).relative_to(self.below), self.language):
             return False
-        if self.excluded(path):
+        if self.excluded(str(self.repository.root / change.path)):
             self.left_out["changes of excluded files"] += 1
             return False
         return True
 
-    def _enters(self, path: str) -> bool:
-        folder = PurePosixPath(path)
-        return self._inside(path) is not None or self.below.is_relative_to(folder)
-
-    def _inside(self, path: str) -> PurePosixPath | None:
-        """The path below the folder that is looked at; None for one that is not below it."""
-        whole = PurePosixPath(path)
-        return whole.relative_to(self.below) if whole.is_relative_to(self.below) else None
-
-    def _compared(self, commit: Commit, change: Change) -> tuple[Version | None, list[str]]:
-        """The new version of a file, and the lines that are gone, as they are compared."""
-        old, new = read_text(self.reader, change.before), read_text(self.reader, change.after)
-        if old is None or new is None:
-            self.left_out["changes of large, binary or missing files"] += 1
-            return None, []
-        before, after = split_lines(old) if old else (), split_lines(new)
-        difference = _difference(before, after)
-        if difference is None:
-            self.left_out["changes of files that were rewritten"] += 1
-            return None, []
-        added, gone = difference
-        removed = [normalised_line(before[at]) for at in gone]
-        name = PurePosixPath(change.path).name
-        if change.after is None:
-            return None, removed
-        if is_made_by_a_program(name, after):
-            self.left_out["changes of generated files"] += 1
-            return None, removed
-        inside = self._inside(change.path)
-        return Version(commit.id, str(inside), after, frozenset(added)), removed
-
-    def _asked(self, version: Version, removed: set[str]) -> Version:
+    def _asked(self, version: Version, removed: Collection[str]) -> list[int]:
         added = {at for at in version.added if is_asked_for(version.lines[at])}
         new = {at for at in added if normalised_line(version.lines[at]) not in removed}
         if len(new) < len(added):
             self.left_out["moved lines"] += len(added) - len(new)
-        prose = prose_lines(version.lines, self.language) if new else set()
-        return attrs.evolve(version, asked=frozenset(new - prose))
+        return sorted(new - prose_lines(version.lines, self.language)) if new else []
 
 
-def _difference(before: tuple[str, ...], after: tuple[str, ...]) -> tuple[list[int], list[int]] | None:
+def _difference(before: Sequence[str], after: Sequence[str]) -> tuple[list[int], list[int]] | None:
     """The numbers of the lines of `after` that are new, and of those of `before` that are gone.
 
     None if so much is rewritten that comparing would take long.
@@ -336,12 +393,6 @@ def _difference(before: tuple[str, ...], after: tuple[str, ...]) -> tuple[list[i
     return added, gone
 
 
-# Of one commit at most so many lines, unless there are too few others: 400 lines are to be of many days.
-_OF_A_COMMIT = 40
-
-_Place = tuple[Version, int]  # a file, and the number of a line in it
-
-
 @attrs.frozen
 class Wish:
     """Whose lines, and which.
@@ -355,10 +406,6 @@ class Wish:
     commits: int
     excluded: Callable[[str], str]
     labelled: Callable[[Collection[str]], Collection[str]]
-
-    def is_by(self, commit: Commit) -> bool:
-        known = {commit.address.casefold(), commit.author.casefold()}
-        return any(author.casefold() in known for author in self.authors)
 
 
 @attrs.define
@@ -378,9 +425,8 @@ class Taken:
         """What was taken and left out, for the user."""
         on = sum(item.condition == WRITING_ON for item in self.items)
         taken = f"{path}: {counted(len(self.items), 'line')} of {counted(self.commits, 'commit')}"
-        taken += f", {on} with nothing below."
-        words = ", ".join(f"{n} {what}" for what, n in sorted(self.left_out.items()))
-        return f"{taken} Left out: {words}." if words else taken
+        words = ", ".join(f"{n} {what}" for what, n in sorted(self.left_out.items()) if n)
+        return f"{taken}, {on} with nothing below.{f' Left out: {words}.' if words else ''}"
 
 
 def commit_task(
@@ -428,30 +474,31 @@ def committed_lines(
     The document is the file as the commit left it up to the cursor; below it stand only the lines that the
     commit did not add, as it is where people write from top to bottom. With nothing left there the condition
     is WRITING_ON. Of lines with the same text only the newest is taken, and none that is `known`, by its
-    `LineItem.text`. The same repository and seed give the same lines.
-    Raises DataError and SettingsError as `find_repository`, `object_reader` and `ObjectReader` do.
+    `LineItem.text`; none that a suggestion has made, which would be right by construction. The same
+    repository and seed give the same lines. Raises DataError and SettingsError as `repository_of` does.
     """
-    repository = find_repository(path)
-    below = PurePosixPath(path.resolve().relative_to(repository.root).as_posix())
     taken = Taken()
-    chosen: list[_Place] = []
-    spare: list[_Place] = []
+    chosen: list[Place] = []
+    spare: list[Place] = []
     seen = set(known)
-
-    def excluded(name: str) -> str:
-        return wish.excluded(str(repository.root / name))
-
-    with object_reader(repository) as reader:
-        added = AddedLines(reader, below, language, excluded, taken.left_out)
-        for commit in newest_first(reader, repository.head, wish.commits):
+    authors = {author.casefold() for author in wish.authors}
+    with repository_of(path) as repository:
+        below = PurePosixPath(path.resolve().relative_to(repository.root).as_posix())
+        added = AddedLines(repository, below, language, wish.excluded, taken.left_out)
+        for commit in repository.commits(wish.commits):
             taken.seen[commit.address] += 1
-            if wish.is_by(commit):
-                places = [(version, at) for version in added.of(commit) for at in sorted(version.asked)]
-                places = _without_suggested(places, wish, taken.left_out)
-                random.Random(f"{seed}:{commit.id}").shuffle(places)
-                places = _without_repeated(places, seen, taken.left_out)
-                chosen += places[:_OF_A_COMMIT]
-                spare += places[_OF_A_COMMIT:][: count - len(spare)]
+            if authors.isdisjoint((commit.address.casefold(), commit.author.casefold())):
+                continue
+            found = added.of(commit)
+            made = wish.labelled([version.lines[at] for version, at in found])
+            places = [(version, at) for version, at in found if version.lines[at] not in made]
+            random.Random(f"{seed}:{commit.id}").shuffle(places)
+            kept = distinct(places, _text, seen)
+            seen.update(map(_text, kept))
+            taken.left_out["lines with labels already"] += len(found) - len(places)
+            taken.left_out["repeated lines"] += len(places) - len(kept)
+            chosen += kept[:_OF_A_COMMIT]
+            spare += kept[_OF_A_COMMIT:][: count - len(spare)]
             if len(chosen) >= count:
                 break
     chosen = [*chosen, *spare][:count]
@@ -460,25 +507,7 @@ def committed_lines(
     return taken
 
 
-def _without_suggested(places: list[_Place], wish: Wish, left_out: Counter[str]) -> list[_Place]:
-    """Without lines that a suggestion has made: they would be right by construction."""
-    made = wish.labelled([version.lines[at] for version, at in places])
-    kept = [(version, at) for version, at in places if version.lines[at] not in made]
-    if len(kept) < len(places):
-        left_out["lines with labels already"] += len(places) - len(kept)
-    return kept
-
-
-def _without_repeated(places: list[_Place], seen: set[str], left_out: Counter[str]) -> list[_Place]:
-    """Without lines whose text is `seen`, to which the others are added."""
-    kept = distinct(places, _text, seen)
-    seen.update(map(_text, kept))
-    if len(kept) < len(places):
-        left_out["repeated lines"] += len(places) - len(kept)
-    return kept
-
-
-def _text(place: _Place) -> str:
+def _text(place: Place) -> str:
     version, at = place
     return normalised_line(version.lines[at])
 

@@ -14,23 +14,14 @@ from pathlib import Path, PurePosixPath
 import attrs
 
 from lsp_calib.characters import split_lines
-from lsp_calib.corpus.commits import (
-    AddedLines,
-    Commit,
-    changes,
-    item_at,
-    read_commit,
-    read_text,
-)
-from lsp_calib.corpus.git_objects import ObjectReader, object_reader
-from lsp_calib.corpus.git_repository import find_repository
+from lsp_calib.corpus.commits import AddedLines, Commit, item_at, repository_of
 from lsp_calib.corpus.lines import LineItem
 from lsp_calib.errors import DataError
 
 ROOT = Path(__file__).parents[2]
 HEAD = "d0d6ad5a392768b9e128588039f3d7a07eb6f5bc"
 PER_COMMIT, SEED, GROUP, LANGUAGE = 4, 0, "lsp-calib", "python"
-_MOST_FILES = 100_000
+_MOST = 100_000
 
 
 @attrs.frozen
@@ -49,39 +40,23 @@ class Step:
 
 def steps(root: Path = ROOT, head: str = HEAD) -> Iterator[Step]:
     """The commits, oldest first. Raises DataError if the history is not complete."""
-    with object_reader(find_repository(root)) as reader:
-        added = AddedLines(reader, PurePosixPath("."), LANGUAGE, lambda _: "", Counter())
-        for commit in reversed(_first_parents(reader, head)):
-            before = read_commit(reader, commit.parents[0]) if commit.parents else None
-            found = changes(
-                reader,
-                before.tree if before else None,
-                commit.tree,
-                lambda path: path.endswith(".py"),
-                lambda _: True,
-                _MOST_FILES,
-            )
+    with repository_of(root) as found:
+        repository = attrs.evolve(found, head=head)
+        added = AddedLines(repository, PurePosixPath(), LANGUAGE, lambda _: "", Counter())
+        commits = list(repository.commits(_MOST, "--first-parent"))
+        if commits[-1].parents:
+            raise DataError("The history is not complete: clone the repository with all of it.")
+        for commit in reversed(commits):
+            changes = [one for one in repository.changes(commit) or () if one.path.endswith(".py")]
+            texts = repository.texts([one.after for one in changes if one.after])
             files = {
-                change.path: split_lines(read_text(reader, change.after) or "") if change.after else None
-                for change in found
+                one.path: split_lines(texts.get(one.after, "")) if one.after else None for one in changes
             }
             yield Step(commit, *_visits(added, commit), files)
 
 
-def _first_parents(reader: ObjectReader, head: str) -> list[Commit]:
-    found: list[Commit] = []
-    next_: str | None = head
-    while next_ is not None:
-        commit = read_commit(reader, next_)
-        if commit is None:
-            raise DataError(f"The commit {next_} is missing: clone the repository with its whole history.")
-        found.append(commit)
-        next_ = commit.parents[0] if commit.parents else None
-    return found
-
-
 def _visits(added: AddedLines, commit: Commit) -> tuple[tuple[LineItem, ...], tuple[int, ...]]:
-    places = [(version, at) for version in added.of(commit) for at in sorted(version.asked)]
+    places = added.of(commit)
     drawn = random.Random(f"{SEED}:{commit.id}").sample(range(len(places)), min(PER_COMMIT, len(places)))
     order = sorted(range(len(drawn)), key=lambda rank: drawn[rank])
     items = tuple(item_at(*places[drawn[rank]], GROUP, SEED, LANGUAGE) for rank in order)

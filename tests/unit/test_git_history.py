@@ -306,7 +306,6 @@ class TestKindsOfRepositories:
         beside = two.root.parent / "shallow"
         two.git("clone", "-q", "--depth", "2", f"file://{two.root}", str(beside))
         assert two.texts(beside) == {"newest = compute(1)"}
-        assert two.taken(beside).left_out["commits whose parent is missing"] == 1
 
     def test_a_path_with_any_characters(self, tmp_path: Path) -> None:
         scene = Scene.begin(tmp_path / 'a:b;"c"\\d\ne')
