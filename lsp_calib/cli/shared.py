@@ -237,7 +237,7 @@ def worker_options(command: F) -> F:
 
 
 # The options of `AskingOptions` that have the same names on the command line.
-_OF_ASKING = ("model", "threads", "seed", "held_out", "observe", "window", "augment", "created")
+_OF_ASKING = ("model", "threads", "seed", "held_out", "observe", "window", "created")
 
 
 def asking_of(options: dict[str, Any], *, quiet: bool) -> AskingOptions:

@@ -26,8 +26,7 @@ from lsp_calib.calibration.validation import (
     calibrated_band,
 )
 from lsp_calib.corpus.functions import SUMMARY
-from lsp_calib.corpus.header import Header
-from lsp_calib.corpus.records import Record, groups_of, sources_of
+from lsp_calib.corpus.records import Header, Record, groups_of, sources_of
 from lsp_calib.corpus.thresholds import shipped_thresholds
 from lsp_calib.errors import DataError
 from lsp_calib.terminal import Console

@@ -1,115 +1,290 @@
-"""Asks a model for one item: in this process, in another one, or on another machine.
+"""Asks a model for one item of a task: in this process, in another one, or on another machine.
 
 The server's own functions make the prompt and read the answer: of a line (`Completing`), and of a summary
-(`Summarising`), which is compared with what a person wrote. For items of the studies a model is asked as
-these do (`Studying`): the text above alone, greedily, up to the end of the line or function. The criteria of
-correctness are applied before a record is written: records keep no text.
+(`Summarising`), which is compared with what a person wrote. A task may ask in another way, see `tasks.Task`.
+Verdicts are given before a record is written: records keep no text.
+
+An engine is opened once in a process, on an event loop in a thread of its own; any thread may ask it.
 """
 
 from __future__ import annotations
 
-import enum
+import abc
+import asyncio
+import atexit
 import functools
+import hashlib
+import json
 import math
-import operator
-from collections.abc import Sequence
-from typing import Self
+import os
+import threading
+from collections.abc import Coroutine, Hashable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self, TypeVar
 
 import attrs
 
-from lsp_calib.characters import same_line
-from lsp_calib.completion.alternatives import alternatives
+from lsp_calib import home
+from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.features import text_features
-from lsp_calib.completion.prompt import PLAIN_VERSION, Layout, WindowSize, build_prompt
+from lsp_calib.completion.prompt import Layout, LayoutChooser, WindowSize, build_prompt
 from lsp_calib.completion.service import MOST_TOKENS
-from lsp_calib.corpus.engine_host import (
-    Answerer,
-    Asking,
-    EngineHost,
-    believable,
-    check_observes,
-    record_of,
-    timing_of,
-)
+from lsp_calib.confidence.features import SUMMARY_VERSION
 from lsp_calib.corpus.functions import STRATUM, SummaryItem, function_of, summary_item_of
-from lsp_calib.corpus.header import FeatureList
-from lsp_calib.corpus.lines import LineItem, line_item_of, surroundings_of, without_below
+from lsp_calib.corpus.lines import line_item_of, surroundings_of, without_below
 from lsp_calib.corpus.places import Plain
-from lsp_calib.corpus.records import Alternative, project
-from lsp_calib.corpus.second_answer import Agreement, agreement, second_request
-from lsp_calib.corpus.summary_observation import (
-    LISTED,
-    NEEDS_LOCAL,
-    REFLECTED,
-    Asker,
-    Observations,
-    Subject,
-    SummaryObserved,
-    cost_of,
-    observe,
-    sentence_of,
-    stated_probability,
-    true_false,
-)
+from lsp_calib.corpus.records import FeatureList, ObservationList, Record, SimilarityList
 from lsp_calib.corpus.tasks import Judge, exactly
 from lsp_calib.corpus.thresholds import listed, shared_encoder, shipped_thresholds, similarities
-from lsp_calib.errors import DataError, SettingsError
-from lsp_calib.inference.engine import LoadedModel, Observe, Priority, Request
-from lsp_calib.studies.augmentation import facts_of
-from lsp_calib.studies.reflection import about_code
-from lsp_calib.summarization.examples import Example
-from lsp_calib.summarization.features import plain_words
+from lsp_calib.errors import DataError, EngineDiedError
+from lsp_calib.inference import open_engine
+from lsp_calib.inference.choice import EngineChoice, Remote
+from lsp_calib.inference.engine import Engine, LoadedModel, Observe, Priority, Request
+from lsp_calib.summarization import features
+from lsp_calib.summarization.examples import likeness, terms_of
+from lsp_calib.summarization.features import (
+    Encodes,
+    TokenStates,
+    cosine,
+    fit_features,
+    greedy_match,
+    plain_words,
+    states_of,
+)
 from lsp_calib.summarization.prompt import build_prompt as summary_prompt
 from lsp_calib.summarization.service import MOST_TOKENS as MOST_OF_SUMMARIES
-from lsp_calib.syntax import Function
-from lsp_calib.values import Generation, Prompt, Stop, Token
+from lsp_calib.summarization.service import first_sentence
+from lsp_calib.values import Generation, ModelIdentity, Prompt, Stop, Token
 
+T = TypeVar("T")
 
-class Observed(enum.StrEnum):
-    """Optional fields of records; docs/evaluation.md has the cost of each."""
-
-    MARGIN = "margin"
-    NEWLINE = "newline"
-    AGREEMENT = "agreement"
-    STATE = "state"
-    ALTERNATIVES = "alternatives"
-
-
-_NEEDS = {
-    Observed.MARGIN: Observe.MARGIN,
-    Observed.NEWLINE: Observe.NEWLINE,
-    Observed.AGREEMENT: Observe.MARGIN,
-    Observed.STATE: Observe.STATE,
-    Observed.ALTERNATIVES: Observe.MARGIN,
-}
+# The next request restarts a model process that died. If it dies three times, the request is the cause.
+_TRIES = 3
 
 
 @attrs.frozen
-class _Answer:
-    """The answer to one item.
+class Answerer:
+    """The model that answers, how it is asked and what is computed of the answers: for a header of records.
 
-    second: None if there is none, or it was not asked for. others: its alternatives, the likeliest first.
-    observations: of a summary, and what the model said of its answer to a study's item.
+    features: the text features of its answers, window: the size that the prompt's version has; None where
+    there are none. similarity: what is computed of the answers, None for answers that are not compared.
+    observations: what is observed besides, None if nothing is.
+    """
+
+    model: ModelIdentity
+    prompt_version: str
+    features: FeatureList | None = None
+    window: WindowSize | None = None
+    similarity: SimilarityList | None = None
+    observations: ObservationList | None = None
+
+
+@attrs.frozen
+class Answer:
+    """A model's answer to one item.
+
+    observed, costs: as in `Record`, of what asked the model about its answer.
     """
 
     prompt: Prompt
     generation: Generation
-    second: Agreement | None = None
-    others: tuple[Generation, ...] = ()
-    observations: Observations = attrs.field(factory=Observations)
+    observed: Mapping[str, tuple[float | None, ...]] = attrs.field(factory=dict)
+    costs: Mapping[str, tuple[int, int, int]] = attrs.field(factory=dict)
+
+
+@attrs.frozen
+class Asking(abc.ABC):
+    """Asks for one item, with an engine that it finds itself; it can be sent to a worker.
+
+    choice: the engine. private: "" for the user's shared model process; else a folder in which each asking
+        process gets its own state folder and thus its own model process.
+    expected: the model that must answer.
+    window: how much of a document the model sees; None: as much as when it serves an editor on this machine.
+    """
+
+    choice: EngineChoice
+    private: str = ""
+    expected: Answerer | None = None
+    window: WindowSize | None = None
+
+    def __call__(self, payload: Plain) -> Plain:
+        """Ask for an item: {"record": a row as `Record.to_row` makes it, "timing": {name: number}}.
+
+        Raises EngineError if it got no answer; DataError if another model or prompt answers.
+        """
+        if self.expected is not None and (found := self.answerer()) != self.expected:
+            raise DataError(
+                f"A worker's model, prompt or features ({found}) differ from those of the records "
+                f"({self.expected}). Give each worker the same model and version of lsp-calib."
+            )
+        host = self.host()
+        for _ in range(_TRIES - 1):
+            try:
+                answer = host.wait(self.ask(host, payload))
+                break
+            except EngineDiedError:
+                continue
+        else:
+            answer = host.wait(self.ask(host, payload))
+        return {"record": self.record(payload, answer).to_row(), "timing": _timing_of(answer.generation)}
+
+    @abc.abstractmethod
+    async def ask(self, host: EngineHost, payload: Plain) -> Answer:
+        """The answer to an item, evaluated afresh, so that earlier requests change no number."""
+
+    @abc.abstractmethod
+    def record(self, payload: Plain, answer: Answer) -> Record:
+        """What is kept of an answer, judged."""
+
+    @abc.abstractmethod
+    def answerer(self) -> Answerer:
+        """The model that answers.
+
+        Raises ModelError or EngineError if there is none, SettingsError if its engine cannot do what is asked
+        of it.
+        """
+
+    def describe(self) -> Answerer:
+        """As `answerer`, and raises what else would fail, before anything is asked."""
+        return self.answerer()
+
+    def host(self) -> EngineHost:
+        """The engine that this process asks."""
+        return _host_for(self.private, self.choice, self.window)
+
+    def expecting(self, answerer: Answerer) -> Self:
+        """The same, refusing to ask another one."""
+        return attrs.evolve(self, expected=answerer)
+
+    def at(self, url: str) -> Self:
+        """The same, asking the server at this address."""
+        known = self.choice.remote or Remote("")
+        return attrs.evolve(self, choice=attrs.evolve(self.choice, remote=attrs.evolve(known, url=url)))
+
+    def privately(self, folder: str) -> Self:
+        """The same, with a model process for each process that asks."""
+        return attrs.evolve(self, private=folder)
+
+
+class EngineHost:
+    """An engine on an event loop of its own. window: as in `Asking`."""
+
+    def __init__(self, choice: EngineChoice, window: WindowSize | None = None) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="engine", daemon=True)
+        self._thread.start()
+        self.engine: Engine = open_engine(choice)
+        self._window = window
+
+    @functools.cached_property
+    def layouts(self) -> LayoutChooser:
+        """Of prompts for lines."""
+        return LayoutChooser(CalibratorStore.open().has_labels, self._window)
+
+    def loaded(self) -> LoadedModel:
+        return self.wait(self.engine.ready())
+
+    def close(self) -> None:
+        self.wait(self.engine.close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of work on the loop."""
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            # On Ctrl-C, stop the model: its answer is no longer wanted. No effect if the work itself failed.
+            future.cancel()
+            raise
+
+
+_hosts: dict[Hashable, EngineHost] = {}
+_lock = threading.Lock()
+
+
+def _host_for(private: str, choice: EngineChoice, window: WindowSize | None) -> EngineHost:
+    """This process's host of a choice, made when it is first asked for. private: as in `Asking`."""
+    key = private, choice, window
+    with _lock:
+        if key not in _hosts:
+            if private:
+                _move_in(Path(private))
+            _hosts[key] = EngineHost(choice, window)
+        return _hosts[key]
+
+
+def _move_in(base: Path) -> None:
+    """Give this worker process its own state folder, with the user's models in it."""
+    models = home.state_dir() / "models"
+    own = home.private_folder(base / str(os.getpid()))
+    (own / "models").symlink_to(models, target_is_directory=True)
+    os.environ["LSP_CALIB_HOME"] = str(own)
+
+
+@atexit.register
+def close_engines() -> None:
+    """Close the engines of this process."""
+    with _lock:
+        while _hosts:
+            _hosts.popitem()[1].close()
+
+
+def prompt_hash(prompt: Prompt) -> str:
+    """A checksum of the prompt: 16 hexadecimal digits."""
+    parts = [[kind.value, text] for kind, text in prompt.segments]
+    return hashlib.sha256(json.dumps([*parts, prompt.forced]).encode()).hexdigest()[:16]
+
+
+def _timing_of(generation: Generation) -> dict[str, float]:
+    """What is kept of an answer's times, beside its record."""
+    timing = generation.timing
+    return {
+        "ms": round(timing.total_ms, 1),
+        "decode_ms": round(timing.decode_ms, 1),
+        "prompt_tokens": timing.prompt_tokens,
+        "generated_tokens": timing.generated_tokens,
+    }
+
+
+def cost_of(generation: Generation) -> tuple[int, int, int]:
+    """Tokens evaluated, tokens found in the cache, tokens generated."""
+    timing = generation.timing
+    return timing.prompt_tokens - timing.prompt_reused, timing.prompt_reused, timing.generated_tokens
+
+
+def record_of(answer: Answer, **more: Any) -> Record:
+    """The record of an answer. more: the fields that do not follow from its prompt and tokens."""
+    generation = answer.generation
+    tokens = _believable(generation)
+    return Record(
+        stop=generation.stop.value,
+        tokens=tuple(token.id for token in generation.tokens),
+        logprobs=tuple(token.logprob for token in tokens),
+        typed_logprobs=tuple(token.typed_logprob for token in tokens),
+        entropies=generation.entropies or () if tokens else (),
+        prompt=prompt_hash(answer.prompt),
+        doubt=bool(generation.tokens) and not tokens,
+        **{"observed": answer.observed, "costs": answer.costs, **more},
+    )
+
+
+def _believable(generation: Generation) -> Sequence[Token]:
+    """Its tokens; none if there are no probabilities, or numbers that can be none."""
+    tokens = generation.tokens
+    known = all(math.isfinite(token.logprob) and math.isfinite(token.typed_logprob) for token in tokens)
+    return () if generation.doubt or not known else tokens
 
 
 @attrs.frozen
 class Completing(Asking):
-    """A `runner.Ask` for places in source.
-
-    criteria: as `judge` names them. observe: what the records hold besides what every record holds.
-    """
+    """Asks for the rest of a line, as the editor does. criteria: as `judge` names them."""
 
     criteria: tuple[str, ...] = ("exact",)
     judge: Judge = exactly
-    observe: frozenset[Observed] = frozenset()
 
     def expecting(self, answerer: Answerer) -> Self:
         """Asks for the same prompts everywhere: the speeds of machines, and so their windows, differ."""
@@ -118,23 +293,23 @@ class Completing(Asking):
     def answerer(self) -> Answerer:
         host = self.host()
         loaded = host.loaded()
-        remedy = "leave out --observe, or use a local model with the engine `local`"
-        check_observes(loaded, self.observe, remedy)
         layout = host.layouts.of(loaded)
         size = WindowSize.SMALL if layout == Layout.of(loaded.card) else WindowSize.LARGE
         return Answerer(loaded.identity, layout.version, FeatureList.present(), size)
 
-    def result(self, payload: Plain) -> Plain:
-        item = line_item_of(payload)
-        answer = self.asked(lambda host: self.ask(host, item))
-        generation = answer.generation
+    async def ask(self, host: EngineHost, payload: Plain) -> Answer:
+        item, layout = line_item_of(payload), host.layouts.of(await host.engine.ready())
+        prompt = build_prompt(item.cursor, layout, surroundings_of(item, layout))
+        request = Request(prompt, MOST_TOKENS, Priority.BACKGROUND, reuse=False, observe=Observe.ENTROPY)
+        return Answer(prompt, await host.engine.generate(request))
+
+    def record(self, payload: Plain, answer: Answer) -> Record:
+        item, generation = line_item_of(payload), answer.generation
         text = item.offered_as_code(generation.text)
-        tokens = believable(generation)
         # As in the editor, an empty or runaway answer is not offered.
         shown = bool(text) and generation.stop is not Stop.LENGTH
-        record = record_of(
-            generation,
-            answer.prompt,
+        return record_of(
+            answer,
             item=item.id,
             group=item.group,
             stratum=item.stratum,
@@ -145,207 +320,53 @@ class Completing(Asking):
             features_above=_text_features(without_below(item.cursor), text) if shown else (),
             condition=item.condition,
             source=item.source,
-            margins=self._seen(Observed.MARGIN, tokens),
-            newlines=self._seen(Observed.NEWLINE, tokens),
-            agreement=answer.second if tokens else None,
-            state=project(generation.state) if tokens and generation.state else None,
-            alternatives=tuple(self._alternative(item, payload, answer, other) for other in answer.others)
-            if shown and tokens
-            else (),
             characters=len(text),
             reference_characters=len(item.target),
         )
-        return {"record": record.to_row(), "timing": timing_of(generation)}
-
-    def _alternative(self, item: LineItem, payload: Plain, answer: _Answer, other: Generation) -> Alternative:
-        """What a record holds of an alternative."""
-        first, text = answer.generation, item.offered_as_code(other.text)
-        pairs = zip(first.tokens, other.tokens, strict=False)
-        at = next((n for n, (one, two) in enumerate(pairs) if one.id != two.id), len(first.tokens))
-        return Alternative(
-            at=at,
-            correct={name: self.judge(name, item, payload, text) for name in self.criteria},
-            stop=other.stop.value,
-            tokens=tuple(token.id for token in other.tokens[at:]),
-            logprobs=other.logprobs[at:],
-            entropies=(other.entropies or ())[at:],
-            added=len(other.tokens[0].text) if not at and answer.prompt.forced else None,
-            features=_text_features(item.cursor, text),
-        )
-
-    def _seen(self, what: Observed, tokens: Sequence[Token]) -> tuple[float, ...]:
-        """What was observed at each token; empty if that was not asked for."""
-        if what not in self.observe:
-            return ()
-        return tuple(getattr(token.seen, what.value) for token in tokens)
-
-    async def ask(self, host: EngineHost, item: LineItem) -> _Answer:
-        """The answer, evaluated afresh, so that earlier requests change no number."""
-        engine, observed = host.engine, self.observe
-        observe = functools.reduce(operator.or_, (_NEEDS[one] for one in observed), Observe.ENTROPY)
-        cursor, layout = item.cursor, host.layouts.of(await engine.ready())
-        prompt = build_prompt(cursor, layout, surroundings_of(item, layout))
-        request = Request(prompt, MOST_TOKENS, Priority.BACKGROUND, reuse=False, observe=observe)
-        first = await engine.generate(request)
-        answer = _Answer(prompt, first)
-        if first.doubt or first.stop is Stop.LENGTH:
-            return answer
-        # The first answer's request, so that the others go on in what it left in the cache.
-        request = Request(prompt, MOST_TOKENS, Priority.BACKGROUND, reuse=False)
-        if Observed.AGREEMENT in observed and (second := second_request(request, first)) is not None:
-            agrees = agreement(first, await engine.generate(second))
-            answer = attrs.evolve(answer, second=agrees)
-
-        async def text_of(text: str) -> str:
-            return item.offered_as_code(text)
-
-        if Observed.ALTERNATIVES in observed and await text_of(first.text):
-            ways = alternatives(engine.generate, request, first, text_of, draws=False)
-            others = [other async for other, _ in ways]
-            others.sort(key=lambda other: -math.fsum(other.logprobs))
-            answer = attrs.evolve(answer, others=tuple(others))
-        return answer
 
 
 def _text_features(cursor: Cursor, text: str) -> tuple[float | None, ...]:
     return FeatureList.present().ordered(text_features(cursor, text))
 
 
-MOST_OF_STUDIES = 500
-"""Of an answer, as Spiess et al. 2024 have it (3.3)."""
+FIT_NAMES = (
+    "neighbours-cosine-max",
+    "neighbours-cosine-mean",
+    "neighbours-f1-max",
+    "neighbours-agree",
+    "code-neighbours-cosine-max",
+    "bm25-max",
+    "bm25-mean",
+    "likeness-max",
+    "code-cosine",
+    "code-precision",
+    "code-recall",
+    "code-f1",
+    "name-cosine",
+    "name-recall",
+)
+"""How a summary fits its function and what its examples say, in the order of records.
 
+neighbours-...: similarity of the summary to the sentences of the examples in its prompt; neighbours-agree:
+mean cosine of these sentences among each other. code-neighbours-cosine-max: of the function's words to their
+sentences. bm25-max, -mean: what BM25 says of the examples, over what it says of the function itself.
+likeness-max: the most words in common with the code of one. code-...: similarity of the summary to the words
+of the code, with the summary as the candidate. name-...: to the words of the function's name.
+"""
 
-# What is right in each task, and how a model is asked about its answer. The words are ours; what they ask for
-# follows Spiess et al. 2024, Figure 1. No question shows a test.
-_RIGHT = {
-    "function": "this function is correct and does what its docstring says",
-    "repair": "the last line of this code fixes the bug of the buggy line",
-    "line": "the last line of this code is the right one there",
-}
-_TRUE_FALSE = "Is it true that {}? Answer with one word: True or False."
-_PROBABILITY = "How likely is it that {}? Answer with a probability in per cent, and nothing else."
+TEXT, ENCODER = "text", "encoder"
+"""What every record of a summary holds beside its tokens: what is counted in its text, and `FIT_NAMES`."""
 
-
-class Reflected(enum.StrEnum):
-    """What the model can be asked of its answer, as in `SummaryObserved`."""
-
-    ASK = "ask"
-    VERBALISED = "verbalised"
-
-
-@attrs.frozen
-class Studying(Asking):
-    """A `runner.Ask` for items of the studies' tasks.
-
-    criteria: as `judge` names them. observe: what the model is asked of its answers.
-    """
-
-    criteria: tuple[str, ...] = ("exact",)
-    judge: Judge = exactly
-    observe: frozenset[Reflected] = frozenset()
-
-    def answerer(self) -> Answerer:
-        """As `Asking.answerer`; SettingsError for a remote model, too, which cannot stop where a function
-        ends."""
-        if self.choice.remote is not None:
-            raise SettingsError(
-                "The studies' tasks need a model on this machine: a server does not stop where a function "
-                "ends. Leave --remote and `remote.url` out."
-            )
-        loaded = self.host().loaded()
-        check_observes(loaded, self.observe, "leave out --observe, or use the engine `local`")
-        listed = REFLECTED if self.observe else None
-        return Answerer(loaded.identity, PLAIN_VERSION, observations=listed)
-
-    def result(self, payload: Plain) -> Plain:
-        item = line_item_of(payload)
-        answer = self.asked(lambda host: self.ask(host, item, payload))
-        generation, text = answer.generation, answer.generation.text
-        record = record_of(
-            generation,
-            answer.prompt,
-            item=item.id,
-            group=item.group,
-            stratum=item.stratum,
-            correct={name: self.judge(name, item, payload, text) for name in self.criteria},
-            # The studies count what never ended, too.
-            shown=bool(text.strip()),
-            condition=item.condition,
-            observed=answer.observations.values,
-            costs=answer.observations.costs,
-            characters=len(text.rstrip()),
-            reference_characters=len(item.target.rstrip()),
-            repeats_bug=same_line(text, payload["buggy"]) if "buggy" in payload else None,
-        )
-        return {"record": record.to_row(), "timing": timing_of(generation)}
-
-    async def ask(self, host: EngineHost, item: LineItem, payload: Plain) -> _Answer:
-        """The answer, evaluated afresh."""
-        engine, observe = host.engine, self.observe
-        loaded = await engine.ready()
-        indentation = payload["function"]["indentation"] if "function" in payload else None
-        prompt = build_prompt(item.cursor, Layout.plain(loaded.card))
-        request = Request(
-            prompt,
-            MOST_OF_STUDIES,
-            Priority.BACKGROUND,
-            one_line=indentation is None,
-            reuse=False,
-            observe=Observe.ENTROPY,
-            function=indentation,
-        )
-        generation = await engine.generate(request)
-        if not observe or not generation.text.strip():
-            return _Answer(prompt, generation)
-        kind = "function" if "function" in payload else "repair" if "buggy" in payload else "line"
-        above = "".join(text for _, text in prompt.segments) + prompt.forced
-        code = above + generation.text.rstrip()
-        values: dict[str, tuple[float | None, ...]] = {}
-        costs = {"answer": cost_of(generation)}
-        for one, names in REFLECTED.names:
-            if one not in observe:
-                continue
-            asker = Asker(engine, fresh=not values)
-            words = (_TRUE_FALSE if one == Reflected.ASK else _PROBABILITY).format(_RIGHT[kind])
-            question = about_code(code, item.cursor.language, loaded.card.chat, words)
-            found = await (true_false if one == Reflected.ASK else stated_probability)(asker, question)
-            values[one] = tuple(found.get(name) for name in names)
-            costs[one] = asker.cost
-        return _Answer(prompt, generation, observations=Observations(values, costs))
-
-
-def prompt_of(
-    function: Function,
-    language: str,
-    loaded: LoadedModel,
-    examples: Sequence[Example] = (),
-    facts: Sequence[str] | None = None,
-) -> Prompt:
-    """The prompt of the editor for a function. facts: as for `summarization.prompt.build_prompt`."""
-    return summary_prompt(function, language, loaded.card.chat, loaded.card.window, examples, facts=facts)
+OBSERVED = ObservationList(SUMMARY_VERSION, ((TEXT, features.NAMES), (ENCODER, FIT_NAMES)))
 
 
 @attrs.frozen
 class Summarising(Asking):
-    """A `runner.Ask` for functions.
-
-    observe: optional fields of the records.
-    augment: show facts about the code beside it, see `evaluation.augmentation`.
-    """
-
-    observe: frozenset[SummaryObserved] = frozenset()
-    augment: bool = False
+    """Asks for a function's summary, as the editor does."""
 
     def describe(self) -> Answerer:
-        """The model that answers, and the similarities that are computed.
-
-        Raises ModelError or EngineError if there is no model, SettingsError or NoModelError if there is no
-        encoder or the engine cannot observe what is to be observed, DataError without thresholds for it:
-        before anything is asked.
-        """
+        """As `Asking.describe`; NoModelError if there is no encoder, DataError without thresholds for it."""
         shipped_thresholds(listed(shared_encoder()))
-        # BLEU and ROUGE-L need an extra of their own.
-        similarities(shared_encoder(), "one word", "one word")
         return self.answerer()
 
     def answerer(self) -> Answerer:
@@ -353,74 +374,101 @@ class Summarising(Asking):
         # The prompt's version is asked for before there is an item.
         function = function_of("def f():\n    return 1", "python")
         assert function is not None
-        version = prompt_of(function, "python", loaded, facts=[""] if self.augment else None).version
-        remedy = "leave these out of --observe, or use a local model with the engine `local`"
-        check_observes(loaded, self.observe & NEEDS_LOCAL, remedy)
+        version = self.prompt(SummaryItem("", "", "", "python", function, ""), loaded).version
         return Answerer(
-            loaded.identity,
-            version,
-            similarity=listed(shared_encoder()),
-            observations=LISTED if self.observe else None,
+            loaded.identity, version, similarity=listed(shared_encoder()), observations=self.observations()
         )
 
-    def result(self, payload: Plain) -> Plain:
-        """Raises DataError if another prompt is made here."""
+    def observations(self) -> ObservationList:
+        """What the records hold besides."""
+        return OBSERVED
+
+    def prompt(self, item: SummaryItem, loaded: LoadedModel) -> Prompt:
+        """The prompt of the editor for a function."""
+        return summary_prompt(
+            item.function, item.language, loaded.card.chat, loaded.card.window, item.examples
+        )
+
+    async def ask(self, host: EngineHost, payload: Plain) -> Answer:
         item = summary_item_of(payload)
-        answer = self.asked(lambda host: self.summarize(host, item))
-        prompt, generation, text = answer.prompt, answer.generation, sentence_of(answer.generation)
-        if self.expected is not None and prompt.version != self.expected.prompt_version:
+        prompt = self.prompt(item, await host.engine.ready())
+        request = Request(
+            prompt, MOST_OF_SUMMARIES, Priority.BACKGROUND, reuse=False, observe=Observe.ENTROPY
+        )
+        return Answer(prompt, await host.engine.generate(request))
+
+    def record(self, payload: Plain, answer: Answer) -> Record:
+        """Raises DataError if another prompt was made here."""
+        item, text = summary_item_of(payload), sentence_of(answer.generation)
+        if self.expected is not None and answer.prompt.version != self.expected.prompt_version:
             raise DataError(
-                f"The prompt for {item.id} has the version {prompt.version}, and the records are of "
+                f"The prompt for {item.id} has the version {answer.prompt.version}, and the records are of "
                 f"{self.expected.prompt_version}: these are not mixed. Give each worker the same version of "
                 "lsp-calib."
             )
         encoder = shared_encoder()
         names = listed(encoder)
         values = similarities(encoder, text, item.reference) if text else {}
-        record = record_of(
-            generation,
-            prompt,
+        observed: dict[str, tuple[float | None, ...]] = {}
+        costs: dict[str, tuple[int, int, int]] = {}
+        if plain_words(text):
+            window = self.host().loaded().card.window
+            counted = features.text_features(
+                text,
+                item.function,
+                answer=answer.generation.text,
+                ended=answer.generation.stop is not Stop.LENGTH,
+                window=window,
+            )
+            fit = fit_with_examples(encoder, text, item)
+            observed[TEXT] = tuple(counted.get(name) for name in features.NAMES)
+            observed[ENCODER] = tuple(fit.get(name) for name in FIT_NAMES)
+            costs["summary"] = cost_of(answer.generation)
+        return record_of(
+            answer,
             item=item.id,
             group=item.group,
             stratum=STRATUM,
             correct=shipped_thresholds(names).verdicts(values),
             shown=bool(text),
             similarity=tuple(values[name] for name in names.names) if values else (),
-            margins=_margins(believable(generation)) if SummaryObserved.MARGIN in self.observe else (),
-            observed=answer.observations.values,
-            costs=answer.observations.costs,
+            observed=observed | dict(answer.observed),
+            costs=costs | dict(answer.costs),
             characters=len(text),
             reference_characters=len(item.reference),
         )
-        return {
-            "record": record.to_row(),
-            "timing": {**timing_of(generation), **answer.observations.ms},
-        }
-
-    async def summarize(self, host: EngineHost, item: SummaryItem) -> _Answer:
-        """The answer, evaluated afresh, so that earlier requests change no number."""
-        engine, wanted = host.engine, self.observe
-        loaded = await engine.ready()
-        facts = None
-        if self.augment:
-            code = item.function.code[: loaded.card.window]
-            facts = facts_of(code, item.examples, item.language, repository=item.group, path=item.path)
-        prompt = prompt_of(item.function, item.language, loaded, item.examples, facts)
-        observe_ = Observe.ENTROPY
-        if SummaryObserved.MARGIN in wanted:
-            observe_ |= Observe.MARGIN
-        request = Request(prompt, MOST_OF_SUMMARIES, Priority.BACKGROUND, reuse=False, observe=observe_)
-        generation = await engine.generate(request)
-        sentence = sentence_of(generation)
-        if not plain_words(sentence):
-            return _Answer(prompt, generation)
-        subject = Subject(item, loaded, prompt, generation, sentence)
-        found = await observe(subject, wanted, engine, shared_encoder())
-        return _Answer(prompt, generation, observations=found)
 
 
-def _margins(tokens: Sequence[Token]) -> tuple[float, ...]:
-    """Of the tokens; empty if the engine does not tell them."""
-    margins = [token.seen.margin for token in tokens if token.seen is not None]
-    known = tuple(margin for margin in margins if margin is not None)
-    return known if len(known) == len(tokens) else ()
+def sentence_of(generation: Generation) -> str:
+    """The first one of an answer, "" if there is none."""
+    return first_sentence(generation.text, whole=generation.stop is not Stop.LENGTH)
+
+
+def fit_with_examples(encoder: Encodes, summary: str, item: SummaryItem) -> dict[str, float]:
+    """As `fit_features`, with what the examples of the prompt say, by the names in `FIT_NAMES`."""
+    values = fit_features(encoder, summary, item.function)
+    told, code = states_of(encoder, summary), states_of(encoder, item.function.code)
+    if told is None:
+        return values
+    sentences = [states for one in item.examples if (states := states_of(encoder, one.sentence)) is not None]
+    if sentences:
+        near = [cosine(told, one) for one in sentences]
+        values["neighbours-cosine-max"] = max(near)
+        values["neighbours-cosine-mean"] = sum(near) / len(near)
+        values["neighbours-f1-max"] = max(greedy_match(told.words, one.words).f1 for one in sentences)
+        if code is not None:
+            values["code-neighbours-cosine-max"] = max(cosine(code, one) for one in sentences)
+    if len(sentences) > 1:
+        values["neighbours-agree"] = _mean_cosine(sentences)
+    if item.scores:
+        values |= {"bm25-max": max(item.scores), "bm25-mean": sum(item.scores) / len(item.scores)}
+    if item.examples:
+        own = terms_of(item.function.code)
+        values["likeness-max"] = max(likeness(own, terms_of(one.code)) for one in item.examples)
+    return values
+
+
+def _mean_cosine(texts: Sequence[TokenStates]) -> float:
+    """The mean over all pairs of two or more texts, in [-1, 1]."""
+    pairs = [cosine(one, other) for at, one in enumerate(texts) for other in texts[:at]]
+    return sum(pairs) / len(pairs)

@@ -1,9 +1,8 @@
 """Verdicts and text features of records, computed again from the pinned sources: no model decodes anything.
 
-A record names its place and holds the ids of its tokens. With the source below a folder (of infilled lines:
-the evaluation data) and the model's vocabulary, these give the cursor and the model's answer; the hash of its
-prompt shows that they are the same as when the record was made. Of the answer the text is taken that is
-offered today.
+A record names its place and holds the ids of its tokens. With the source below a folder (or the items of a
+task) and the model's vocabulary, these give the cursor and the model's answer; the hash of its prompt shows
+that they are the same as when the record was made. Of the answer the text is taken that is offered today.
 """
 
 from __future__ import annotations
@@ -18,42 +17,49 @@ from lsp_calib.characters import split_lines
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.features import text_features
 from lsp_calib.completion.prompt import ALONE, Layout, build_prompt
-from lsp_calib.corpus.engine_host import prompt_hash
-from lsp_calib.corpus.header import FeatureList, Header
-from lsp_calib.corpus.lines import NEW_LINE, WRITING_ON, LineItem, surroundings_of, without_below
-from lsp_calib.corpus.places import Plain
-from lsp_calib.corpus.records import Alternative, Record, read_records, write_records
+from lsp_calib.corpus.item_worker import prompt_hash
+from lsp_calib.corpus.lines import (
+    NEW_LINE,
+    WRITING_ON,
+    LineItem,
+    line_item_of,
+    surroundings_of,
+    without_below,
+)
+from lsp_calib.corpus.records import FeatureList, Header, Record, read_records, write_records
+from lsp_calib.corpus.tasks import Task
 from lsp_calib.errors import DataError, ModelError, install_command
 from lsp_calib.files import read_file
 from lsp_calib.inference.generation.run import GenerationBuilder
 from lsp_calib.inference.models import sidecar
 from lsp_calib.inference.models.cards import ModelCard, locate
-from lsp_calib.studies.tasks import infilling, judge
 from lsp_calib.values import Generation, Observation, Prompt, Stop, Timing, Token
 
 TextFeatures = Callable[[Cursor, str], Mapping[str, float]]
+LINES = Task("line", ())
+"""The task of the records whose items are places in source."""
 
 
 @attrs.frozen
 class Rebuilt:
     """A record with what it does not hold: the item, with its source, the prompt, the text that was offered,
-    and the answer that it is the beginning of. payload: the tests of an infilled line, for `judge`."""
+    and the answer that it is the beginning of."""
 
     record: Record
     item: LineItem
     prompt: Prompt
     text: str
     answer: Generation
-    payload: Plain = attrs.field(factory=dict)
 
 
-def recompute_features(path: Path, sources: Path, model: str | None = None) -> int:
+def recompute_features(path: Path, sources: Path, model: str | None = None, task: Task = LINES) -> int:
     """Compute verdicts and text features of a file of line records again and write them into it; returns how
-    many have features. What was judged by tests is judged by them again, in the sandbox.
+    many have features.
 
-    sources: the folder with the projects (`data pull projects`); of infilled lines that with the evaluation
-        data. model: a card's name or the absolute path of
-        a model file; None: the model that the records name. Only its vocabulary is read.
+    sources: the folder with the projects (`data pull projects`). model: a card's name or the absolute path of
+        a model file; None: the model that the records name. Only its vocabulary is read. task: that of the
+        records, whose judge judges again; its items are looked up by their names, or if it has none in
+        `sources`.
     Raises DataError as `rebuild` does, NoModelError if the model is not installed, ModelError if llama.cpp is
     not.
     """
@@ -61,7 +67,7 @@ def recompute_features(path: Path, sources: Path, model: str | None = None) -> i
     card, file = locate(model or header.model.name)
     if header.model.sha256:
         sidecar.verify(file, header.model.sha256)
-    header, records = with_features(header, records, sources, card, _pieces(file))
+    header, records = with_features(header, records, sources, card, _pieces(file), task=task)
     write_records(path, header, records)
     return sum(bool(record.features) for record in records)
 
@@ -73,43 +79,34 @@ def with_features(
     card: ModelCard,
     pieces: Sequence[bytes],
     compute: TextFeatures = text_features,
+    task: Task = LINES,
 ) -> tuple[Header, list[Record]]:
     """The header and records with today's verdicts and text features; answers that are not offered have none.
 
     card: of the model that answered. pieces: the bytes of its tokens by id. compute: gives the features of a
-    text inserted at a cursor.
-    Raises DataError as `rebuild` does, and for records that were judged by tests.
+    text inserted at a cursor. task: as for `recompute_features`.
+    Raises DataError as `rebuild` does, and for records judged by what the task does not judge by.
     """
-    if header.task == "line" and any(set(record.correct) - {"exact"} for record in records):
+    if any(set(record.correct).difference(task.criteria) for record in records):
         raise DataError(
             "Some answers were judged by their projects' tests, which are not run again here: their verdicts "
             "would be lost. Name records that are judged by exact match alone."
         )
-    listed = FeatureList.present()
+    listed, payloads = FeatureList.present(), dict(task.items)
     found: list[Record] = []
-    for rebuilt in rebuild(header, records, sources, card, pieces, with_verdicts=False):
-        item, text = rebuilt.item, rebuilt.text
-        values: tuple[float | None, ...] = ()
-        above: tuple[float | None, ...] = ()
-        others: list[Alternative] = []
-        if text:
-            values = listed.ordered(compute(item.cursor, text))
-            above = listed.ordered(compute(without_below(item.cursor), text))
-        for one in rebuilt.record.alternatives:
-            other = _text_of_other(one, rebuilt, pieces)
-            if text and other:
-                right = {name: judge(name, item, rebuilt.payload, other) for name in one.correct}
-                features = listed.ordered(compute(item.cursor, other))
-                others.append(attrs.evolve(one, correct=right, features=features))
+    for one in rebuild(header, records, sources, card, pieces, task=task, with_verdicts=False):
+        record, item, text = one.record, one.item, one.text
+        payload = payloads.get(record.item, {})
+        cursors = (item.cursor, without_below(item.cursor)) if text else ()
+        values = [listed.ordered(compute(cursor, text)) for cursor in cursors] or [(), ()]
         found.append(
             attrs.evolve(
-                rebuilt.record,
-                correct={name: judge(name, item, rebuilt.payload, text) for name in rebuilt.record.correct},
+                record,
+                correct={name: task.judge(name, item, payload, text) for name in record.correct},
                 shown=bool(text),
-                features=values,
-                features_above=above,
-                alternatives=tuple(others),
-                characters=len(text) if rebuilt.record.characters is not None else None,
+                features=values[0],
+                features_above=values[1],
+                characters=len(text) if record.characters is not None else None,
             )
         )
     return attrs.evolve(header, features=listed), found
@@ -122,35 +119,36 @@ def rebuild(
     card: ModelCard,
     pieces: Sequence[bytes],
     *,
+    task: Task = LINES,
     with_surroundings: bool = True,
     with_verdicts: bool = True,
 ) -> Iterator[Rebuilt]:
     """Each record with its item and its text, in order.
 
+    task: as for `recompute_features`.
     with_surroundings: without, the prompts lack the pieces of other files, which take most of the time; then
     they are not checked. with_verdicts: whether the verdicts are those of today.
     Raises DataError, naming the item, where the source is missing or has no such place, where the prompt is
     not the one that the record was made with, or where no reading of the tokens gives the record's verdict.
     """
-    if header.task not in ("line", "infill"):
+    if header.task != task.name:
         raise DataError(
             f"The records are of the task {header.task!r}: only those of lines are of places in sources."
         )
-    missing = {one.id: one for one in infilling(sources)} if header.task == "infill" else {}
     layout = Layout.named(header.prompt_version, card)
     if layout is None:
         raise DataError(
             f"The records were made with the prompt {header.prompt_version}, which this version no longer "
             f"makes (it makes {Layout.of(card).version}): make them again."
         )
+    payloads = dict(task.items)
     for record in records:
-        payload: Plain = {}
-        if header.task == "line":
+        if not payloads:
             item = item_of(record, sources, header.language)
-        elif (one := missing.get(record.item)) is not None:
-            item, payload = one.line_item(), {"infilling": attrs.asdict(one)}
+        elif record.item in payloads:
+            item = line_item_of(payloads[record.item])
         else:
-            raise DataError(f"The evaluation data in {sources} have no item {record.item}.")
+            raise DataError(f"The evaluation data have no item {record.item}.")
         around = surroundings_of(item, layout) if with_surroundings else ALONE
         prompt = build_prompt(item.cursor, layout, around)
         if with_surroundings and record.prompt and record.prompt != prompt_hash(prompt):
@@ -159,11 +157,11 @@ def rebuild(
                 f"{sources} has another version, or the model's card has changed."
             )
         answer = answer_of(record, item, pieces, prompt, with_verdict=with_verdicts)
-        yield Rebuilt(record, item, prompt, *answer, payload)
+        yield Rebuilt(record, item, prompt, *answer)
 
 
 def item_of(record: Record, sources: Path, language: str = "python") -> LineItem:
-    """The place that a record names, in the source below `sources`, as `evaluation.lines` draws it.
+    """The place that a record names, in the source below `sources`, as `lines` draws it.
 
     language: of the source. Raises DataError if there is no such file or place.
     """
@@ -240,28 +238,6 @@ def _answer(record: Record, remaining: bytes, pieces: Sequence[bytes]) -> Genera
         else:
             builder.add(chosen, pieces[token])
     return builder.finish(Timing())
-
-
-def _text_of_other(other: Alternative, rebuilt: Rebuilt, pieces: Sequence[bytes]) -> str:
-    """The text of an alternative, read as that of an answer with its tokens."""
-    first, tokens = rebuilt.record, other.tokens
-    added = first.added if other.at else other.added
-    if not other.at and added == 0:
-        # Unlike an answer, an alternative holds a first token that only reproduces what is typed.
-        tokens, added = tokens[1:], None
-    answer = attrs.evolve(
-        first,
-        correct=other.correct,
-        shown=other.stop != Stop.LENGTH,
-        stop=other.stop,
-        tokens=(*first.tokens[: other.at], *tokens),
-        logprobs=(),
-        entropies=(),
-        # Whether they are likelier for what is typed is known of the tokens that both share.
-        typed_logprobs=first.typed_logprobs[: other.at],
-        added=added,
-    )
-    return answer_of(answer, rebuilt.item, pieces, rebuilt.prompt, with_verdict=False)[0]
 
 
 def _readings(record: Record, forced: bytes, pieces: Sequence[bytes]) -> Iterator[bytes]:

@@ -1,114 +1,204 @@
 """Records: generations as compact lines, from which calibrators are fitted without a model.
 
-The first line of a file names the task and the model; each other line is one generation, in the order of the
-items. No source text and no times are kept, so that the same run gives the same bytes. This is schema 2;
-docs/evaluation.md lists every field. Fields that came later are optional: a file without them is written
-again as it was, to the last byte.
+The first line of a file names the task and the model (`Header`); each other line is one generation, in the
+order of the items. No source text and no times are kept, so that the same run gives the same bytes. This is
+schema 2; docs/evaluation.md lists every field. Fields that came later are optional: a file without them is
+written again as it was, to the last byte.
+
+During a run FILE.journal holds a header and one line for each result, appended and synced in the order of
+arrival. At the end FILE is written from it, completely or not at all, in the order of the items, so that its
+bytes depend only on the questions and answers. Times, and hashes of what was asked, go to FILE.timing.jsonl.
 """
 
 from __future__ import annotations
 
-import base64
-import functools
-import hashlib
+import contextlib
+import errno
+import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import IO, Any, Self
 
 import attrs
-import numpy as np
-from numpy.typing import NDArray
+import msgspec
+from filelock import FileLock, Timeout
 
+from lsp_calib import __version__
 from lsp_calib.calibration.calibrators.purpose import Origin
+from lsp_calib.completion.prompt import SIZES
 from lsp_calib.confidence import features
 from lsp_calib.confidence.features import SUMMARY_VERSION, summary_features
-from lsp_calib.corpus.header import Header, json_line, origin
 from lsp_calib.corpus.lines import INSERTING
-from lsp_calib.corpus.places import grouped
-from lsp_calib.corpus.second_answer import Agreement
+from lsp_calib.corpus.places import Plain, grouped
 from lsp_calib.errors import DataError
-from lsp_calib.files import read_file, replace_file
-from lsp_calib.json_text import parse_json
-from lsp_calib.values import Evidence, Stop
+from lsp_calib.files import open_file, read_file, replace_file, sync_folder
+from lsp_calib.inference.models.cards import load_cards
+from lsp_calib.json_text import converted, parse_json
+from lsp_calib.summarization.prompt import AUGMENTED
+from lsp_calib.summarization.prompt import VERSION as PLAIN
+from lsp_calib.values import Evidence, ModelIdentity, Stop
 
-# A file holds integers: log-probabilities in 1e-5 nat, entropies and margins in 1e-3 nat, features,
-# shares and similarities in 1e-4.
-_NAT = 100_000
-_ENTROPY = 1_000
-_FEATURE = 10_000
-# Signed bytes are written with this added.
-_BYTE = 128
-# The lowest log-probability; it stands for minus infinity, which JSON cannot represent.
-_LEAST = -10_000.0
+SCHEMA = 2
 
 
 @attrs.frozen
-class State:
-    """The model's last state, projected to a few numbers: see `project`.
+class FeatureList:
+    """The text features that the records of a file hold, in this order.
 
-    values: integers in [-127, 127]; times `scale` they are the projection's coordinates.
+    version: the `confidence.features.VERSION` that they were computed with.
     """
 
-    scale: float
-    values: tuple[int, ...]
+    version: int
+    names: tuple[str, ...]
+
+    @classmethod
+    def present(cls) -> Self:
+        """The text features of this version of the package."""
+        text = (name for name, feature in features.FEATURES.items() if feature.needs == "text")
+        return cls(features.VERSION, tuple(text))
+
+    def ordered(self, values: Mapping[str, float]) -> tuple[float | None, ...]:
+        """The values in the order of the names, None for a missing one."""
+        return tuple(values.get(name) for name in self.names)
+
+    def named(self, values: Sequence[float | None]) -> dict[str, float]:
+        """The inverse of `ordered`. Empty if the names are of another version: numbers of two versions are
+        never mixed."""
+        if self.version != features.VERSION or not values:
+            return {}
+        return {name: value for name, value in zip(self.names, values, strict=True) if value is not None}
 
 
 @attrs.frozen
-class Alternative:
-    """Another answer at the place of a record: it shares the first `at` tokens with the record's.
+class SimilarityList:
+    """The similarities that the records of a file hold, in this order.
 
-    tokens, logprobs, entropies: of those from there on; the log-probabilities given what is typed. features:
-    as in `Record`, and its evidence is that of all its tokens, see `evidence`. added: as in `Record`, where
-    no token is shared.
+    version: the `thresholds.VERSION` that they were computed with. encoder, sha256: the name of
+    the encoder's card, and the checksum of its network.
     """
 
-    at: int
-    correct: Mapping[str, bool]
-    stop: str
-    tokens: tuple[int, ...]
-    logprobs: tuple[float, ...]
-    entropies: tuple[float, ...] = ()
-    added: int | None = None
-    features: tuple[float | None, ...] = ()
+    version: int
+    encoder: str
+    sha256: str
+    names: tuple[str, ...]
 
-    def evidence(self, record: Record, header: Header) -> Evidence:
-        """What a calibrator needs of it. record: the one it is in. header: of its file."""
-        logprobs = (*record.logprobs_given_typed[: self.at], *self.logprobs)
-        entropies = (*record.entropies[: self.at], *self.entropies)
-        known = entropies if len(entropies) == len(logprobs) else None
-        values = features.probability_features(logprobs, known, Stop(self.stop))
-        if header.features is not None:
-            values |= header.features.named(self.features)
-        return Evidence(logprobs, values, record.stratum if record.stratum in features.PLACES else "")
+    def named(self, values: Sequence[float]) -> dict[str, float]:
+        """The values by name; empty if there are none."""
+        return dict(zip(self.names, values, strict=True)) if values else {}
 
-    def logprob(self, record: Record) -> float:
-        """The log-probability of all its tokens, given what is typed. record: the one it is in."""
-        return math.fsum((*record.logprobs_given_typed[: self.at], *self.logprobs))
 
-    def to_row(self) -> dict[str, Any]:
-        row: dict[str, Any] = {"at": self.at, "correct": dict(self.correct), "stop": self.stop}
-        row |= {"tokens": list(self.tokens), "surprisal": _whole(self.logprobs, -_NAT)}
-        row |= {"entropy": _whole(self.entropies, _ENTROPY)} if self.entropies else {}
-        row |= {"added": self.added} if self.added is not None else {}
-        return row | ({"features": _scaled(self.features)} if self.features else {})
+@attrs.frozen
+class ObservationList:
+    """What the records of a file may hold besides what every record holds.
+
+    version: that of what was observed, as `SUMMARY_VERSION`. names: (observation, names of its numbers in
+    their order) for each.
+    """
+
+    version: int
+    names: tuple[tuple[str, tuple[str, ...]], ...]
+
+    def named(self, observed: Mapping[str, Sequence[float | None]]) -> dict[str, float]:
+        """The numbers of a record by "OBSERVATION.NAME"; those that could not be had are missing."""
+        return {
+            f"{observation}.{name}": value
+            for observation, names in self.names
+            for name, value in zip(names, observed.get(observation, (None,) * len(names)), strict=True)
+            if value is not None
+        }
+
+
+@attrs.frozen
+class Header:
+    """The header of a file of records: how its records were made.
+
+    sources: the sampled sources; by default the projects that the records come from.
+    held_out: projects (or other groups) that are excluded from fitting.
+    created: ISO date of the first generation, "" if unknown.
+    package: the version of this package that made the records, "" if unknown.
+    features: the text features in the records, None if they hold none.
+    similarity: the similarities in the records, None if they hold none.
+    observations: what is observed of answers, None if nothing is.
+    task_version: the task with the version of its definition, such as "spiess-line@1"; "" if unknown.
+    """
+
+    task: str
+    language: str
+    model: ModelIdentity
+    prompt_version: str
+    seed: int
+    sources: tuple[Origin, ...] = ()
+    held_out: tuple[str, ...] = ()
+    created: str = ""
+    package: str = __version__
+    features: FeatureList | None = None
+    similarity: SimilarityList | None = None
+    observations: ObservationList | None = None
+    task_version: str = ""
+
+    def asks_the_same_as(self, other: Header) -> bool:
+        """Whether generations under both headers may be in one file. Records that lack features, observations
+        or the task's version may be with others, but those of two versions may not."""
+        return self._question() == other._question() and all(
+            one == two or not one or not two
+            for one, two in ((getattr(self, name), getattr(other, name)) for name in _LATER)
+        )
+
+    def _question(self) -> tuple[object, ...]:
+        return self.task, self.language, self.model, self.prompt_version, self.seed, self.similarity
+
+    def to_line(self) -> str:
+        row = {"schema": SCHEMA, **attrs.asdict(self)}
+        for optional in ("similarity", *_LATER):
+            if not row[optional]:
+                del row[optional]
+        return json_line(row)
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:
-        """Raises KeyError, TypeError, ValueError or AttributeError for a row that is not an alternative."""
-        found = cls(
-            at=int(row["at"]),
-            correct=dict(row["correct"]),
-            stop=Stop(row["stop"]).value,
-            tokens=tuple(row["tokens"]),
-            logprobs=tuple(_logprob(value) for value in row["surprisal"]),
-            entropies=tuple(value / _ENTROPY for value in row.get("entropy", ())),
-            added=row.get("added"),
-            features=_unscaled(row.get("features", ())),
-        )
-        if len(found.logprobs) != len(found.tokens) or len(found.entropies) not in (len(found.tokens), 0):
-            raise ValueError("an alternative has lists of different lengths")
-        return found
+        """Raises KeyError, TypeError, ValueError or AttributeError for a row that is not a header."""
+        values = dict(row)
+        if (schema := values.pop("schema")) != SCHEMA:
+            raise ValueError(f"its schema is {schema!r}; this version reads {SCHEMA}")
+        values["model"] = ModelIdentity(**values["model"])  # which refuses what it does not know
+        values["sources"] = tuple(Origin(**one) for one in values.get("sources", ()))
+        values["held_out"] = tuple(values.get("held_out", ()))
+        try:
+            for name in _KINDS.keys() & values.keys():
+                values[name] = converted(values[name], _KINDS[name])
+        except msgspec.ValidationError as error:
+            raise ValueError(f"its {name} cannot be read: {error}") from error
+        return cls(**values)
+
+
+_LATER = ("features", "observations", "task_version")
+_KINDS: Mapping[str, type] = {
+    "features": FeatureList,
+    "similarity": SimilarityList,
+    "observations": ObservationList,
+}
+
+
+def origin(group: str, count: int) -> Origin:
+    """Name and version of a project in a folder such as `click-8.1.7`."""
+    stem, _, version = group.rpartition("-")
+    return Origin(stem, version, count) if stem and version[:1].isdigit() else Origin(group, "", count)
+
+
+def json_line(row: Mapping[str, Any]) -> str:
+    """A row as it stands in a file."""
+    return json.dumps(row, separators=(",", ":"), allow_nan=False)
+
+
+# A file holds integers: log-probabilities in 1e-5 nat, entropies in 1e-3 nat, features and similarities in
+# 1e-4.
+_NAT = 100_000
+_ENTROPY = 1_000
+_FEATURE = 10_000
+# The lowest log-probability; it stands for minus infinity, which JSON cannot represent.
+_LEAST = -10_000.0
 
 
 @attrs.frozen
@@ -126,10 +216,7 @@ class Record:
         it could begin with. The text can only be made again from the tokens if that is known.
     features: the text features in the order of `Header.features`, None where one cannot be had; empty if they
         were not computed. features_above: the same if everything below the cursor's line is left out.
-    margins, newlines: of the tokens, as in `Observation`; empty if they were not observed.
-    agreement, state: None if they were not asked for, or cannot be had.
-    alternatives: ranks 2 and 3, as far as there are; empty if they were not asked for.
-    condition, source: as in `evaluation.lines.LineItem`.
+    condition, source: as in `LineItem`.
     similarity: to what a person wrote, in the order of `Header.similarity`; empty if there is no answer.
     characters, reference_characters: of the answer's text and of the right answer; None if unknown.
     repeats_bug: of a repair, whether it is the buggy line again. judged_tokens: of a summary, how many of the
@@ -155,11 +242,6 @@ class Record:
     added: int | None = None
     features: tuple[float | None, ...] = ()
     features_above: tuple[float | None, ...] = ()
-    margins: tuple[float, ...] = ()
-    newlines: tuple[float, ...] = ()
-    agreement: Agreement | None = None
-    state: State | None = None
-    alternatives: tuple[Alternative, ...] = ()
     condition: str = INSERTING
     source: str = ""
     similarity: tuple[float, ...] = ()
@@ -249,17 +331,6 @@ class Record:
         row |= {"costs": {name: list(cost) for name, cost in self.costs.items()}} if self.costs else {}
         row |= {"features": with_below} if with_below else {}
         row |= {"features_above": above} if above != with_below else {}
-        row |= {"margin": _whole(self.margins, _ENTROPY)} if self.margins else {}
-        row |= {"newline": _whole(self.newlines, -_NAT)} if self.newlines else {}
-        if (second := self.agreement) is not None:
-            (similarity,) = _scaled((second.similarity,))
-            (surprisal,) = _whole((second.logprob,), -_NAT)
-            row["agreement"] = [second.at, similarity, surprisal, second.tokens]
-        if (state := self.state) is not None:
-            numbers = bytes(value + _BYTE for value in state.values)
-            row["state"] = [float(f"{state.scale:.6g}"), base64.b64encode(numbers).decode("ascii")]
-        if self.alternatives:
-            row["alternatives"] = [one.to_row() for one in self.alternatives]
         return row
 
     def to_line(self) -> str:
@@ -277,12 +348,7 @@ class Record:
         values["entropies"] = tuple(value / _ENTROPY for value in values.pop("entropy", ()))
         values["correct"] = dict(values["correct"])
         values |= _read_optional(values)
-        of_tokens = (values.get(name, ()) for name in ("margins", "newlines"))
-        if (
-            len(typed) != len(logprobs)
-            or len(logprobs) not in (len(tokens), 0)
-            or any(len(numbers) not in (len(logprobs), 0) for numbers in of_tokens)
-        ):
+        if len(typed) != len(logprobs) or len(logprobs) not in (len(tokens), 0):
             raise ValueError(f"the record of {values['item']!r} has lists of different lengths")
         return cls(**values, tokens=tokens, logprobs=logprobs, typed_logprobs=typed)
 
@@ -300,10 +366,7 @@ def read_records(path: Path) -> tuple[Header, list[Record]]:
         listed = dict(header.observations.names) if header.observations is not None else {}
         similarities = 0 if header.similarity is None else len(header.similarity.names)
         for record in records:
-            # Without a list none can be read.
-            others = record.alternatives if header.features is not None else ()
-            numbers = (record.features, record.features_above, *(other.features for other in others))
-            if not sizes.issuperset(map(len, numbers)):
+            if not sizes.issuperset(map(len, (record.features, record.features_above))):
                 raise ValueError(f"the record of {record.item!r} has other features than the header says")
             if len(record.similarity) not in (0, similarities):
                 raise ValueError(f"the record of {record.item!r} has other similarities than the header says")
@@ -353,17 +416,6 @@ def _read_optional(values: dict[str, Any]) -> dict[str, Any]:
     found["reference_characters"] = values.pop("referenceCharacters", None)
     found["repeats_bug"] = values.pop("repeatsBug", None)
     found["judged_tokens"] = values.pop("judgedTokens", None)
-    found["margins"] = tuple(value / _ENTROPY for value in values.pop("margin", ()))
-    found["newlines"] = tuple(_logprob(value) for value in values.pop("newline", ()))
-    if (second := values.pop("agreement", None)) is not None:
-        at, similarity, surprisal, tokens = second
-        found["agreement"] = Agreement(at, similarity / _FEATURE, _logprob(surprisal), tokens)
-    if (state := values.pop("state", None)) is not None:
-        scale, numbers = state
-        found["state"] = State(
-            float(scale), tuple(value - _BYTE for value in base64.b64decode(numbers, validate=True))
-        )
-    found["alternatives"] = tuple(map(Alternative.from_row, values.pop("alternatives", ())))
     return found
 
 
@@ -405,35 +457,265 @@ def _logprob(value: int) -> float:
     return -value / _NAT if value else 0.0
 
 
-COORDINATES = 64
-_SIGNS_OF = "lsp-calib, projection of states, 1"
-_LARGEST = 127
+# What a row holds beside the record and its times: the hash of the question.
+_ASKED = "asked"
+_BEGINNING = b'{"header":{"schema":'
 
 
-def project(state: Sequence[float]) -> State:
-    """The projection of a state, of as many numbers as the model is wide, to `COORDINATES` integers.
+class Journal:
+    """The results of one run, and of the earlier runs that it continues.
 
-    A random projection preserves the distances between states approximately (Johnson & Lindenstrauss 1984),
-    and with them what a linear probe can learn. Its matrix has entries of +1 and -1 (Achlioptas 2003) and is
-    the same on every machine: its bits are those of SHAKE-256 of a fixed text.
-    Coordinate i is the sum of sign(i, j) * state[j], over the square root of `COORDINATES`, so that squared
-    distances are preserved on average. It is rounded to a multiple of the largest one over 127.
-    Raises DataError if the state is empty, or holds a number that is not finite.
+    done: the records so far, by item. asked: the hashes that `add` was given with them; an item of which no
+    hash is known is missing. keeps_held_out: what the file holds out stays held out: nobody named others. If
+    the process is killed, only calls of `add` in progress are lost.
+    Raises DataError if the file or its journal was begun for another model, prompt or seed, is in use by
+    another run, or cannot be written; then nothing is changed.
     """
-    values = np.asarray(state, np.float64)
-    if values.ndim != 1 or not values.size or not np.isfinite(values).all():
-        raise DataError("A model's state must be a list of finite numbers.")
-    coordinates = _signs(values.size) @ values / math.sqrt(COORDINATES)
-    largest = float(np.abs(coordinates).max())
-    if largest == 0.0:
-        return State(0.0, (0,) * COORDINATES)
-    scale = largest / _LARGEST
-    return State(scale, tuple(int(value) for value in np.rint(coordinates / scale)))
+
+    def __init__(self, path: Path, header: Header, *, keeps_held_out: bool = False) -> None:
+        self.path = path
+        self.header = header
+        self._keeps_held_out = keeps_held_out
+        self.done: dict[str, Record] = {}
+        self.asked: dict[str, str] = {}
+        self._timings: dict[str, Mapping[str, float]] = {}
+        self._file: IO[bytes] | None = None
+        self._is_new = False
+        try:
+            self._open()
+        except OSError as error:
+            raise DataError(f"{path} cannot be written: {error.strerror or error}.") from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def add(self, result: Plain, asked: str = "") -> None:
+        """Keep a result, as `item_worker.Asking` returns it; it is on disk when this returns. asked: a hash
+        of the question."""
+        row = {**result, **({_ASKED: asked} if asked else {})}
+        self._append(row)
+        self._keep(row)
+
+    def forget(self, items: Iterable[str]) -> None:
+        """Ask for these again. Their answers stay on disk until others have come."""
+        for item in items:
+            for kept in (self.done, self.asked, self._timings):
+                kept.pop(item, None)
+
+    def finish(self, order: Sequence[str]) -> list[Record]:
+        """Write the file and its times; returns the records of the items in `order`.
+
+        In the file, records of other items (from an earlier, larger run) follow them.
+        """
+        # `feedback purge` removes unfinished calibrations, also of a command that is still running.
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        wanted = set(order)
+        rest = [item for item in self.done if item not in wanted]
+        records = [self.done[item] for item in (*order, *rest)]
+        header = attrs.evolve(self.header, sources=self.header.sources or sources_of(records))
+        rows = (self._notes(record.item) for record in records if record.item in self._timings)
+        replace_file(self._timing_path, "".join(json_line(row) + "\n" for row in rows))
+        write_records(self.path, header, records)
+        # The file now holds everything that is in the journal.
+        self._remove()
+        return records[: len(order)]
+
+    def leave_as_found(self) -> None:
+        """Give the run up before anything was added: a journal that was not there before is removed."""
+        if self._is_new:
+            self._is_new = False
+            self._remove()
+        self.close()
+
+    def _remove(self) -> None:
+        """Close and remove the journal, while it is locked, so that no run is using it."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+        journal_path(self.path).unlink(missing_ok=True)
+        self.close()
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+        if self._lock.is_locked:
+            with contextlib.suppress(OSError):  # Windows removes no file that is open
+                Path(self._lock.lock_file).unlink()
+            self._lock.release()
+
+    @property
+    def _timing_path(self) -> Path:
+        return self.path.with_name(self.path.name + ".timing.jsonl")
+
+    def _notes(self, item: str) -> dict[str, Any]:
+        """What is kept of an answer beside its record."""
+        asked = {_ASKED: self.asked[item]} if item in self.asked else {}
+        return {"item": item, **asked, **self._timings[item]}
+
+    def _take_over(self, path: Path) -> None:
+        """Take over the file of a finished run, and its times and hashes as far as they exist."""
+        found, records = read_records(path)
+        self._check(found, path)
+        self.done |= {record.item: record for record in records}
+        if self._timing_path.exists():
+            for row in _rows(read_file(self._timing_path)):
+                item = row.pop("item")
+                # The times may be those of another file of this name.
+                if item in self.done:
+                    self._note(item, row.pop(_ASKED, ""), row)
+
+    def _open(self) -> None:
+        path = journal_path(self.path)
+        if not path.parent.is_dir():  # filelock would make it
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+        self._lock = FileLock(f"{path}.lock", mode=0o600, thread_local=False)
+        try:
+            self._lock.acquire(blocking=False)
+        except Timeout:
+            raise DataError(f"{path} is in use by another run. Wait for it, or name another file.") from None
+        new = not path.exists()
+        content = b""
+        try:
+            self._file = os.fdopen(open_file(path, os.O_RDWR | os.O_CREAT | os.O_APPEND), "ab+")
+            self._file.seek(0)
+            content = self._file.read()
+            # Not before: a run that ends meanwhile replaces it.
+            if self.path.exists():
+                self._take_over(self.path)
+            whole = content[: content.rfind(b"\n") + 1]
+            try:
+                first, *rows = _rows(whole) or [None]
+                if first is None:
+                    if not _BEGINNING.startswith(content[: len(_BEGINNING)]):
+                        raise ValueError("it does not begin as a journal does")
+                    # A crash may have cut off the first line; then beginning again loses nothing.
+                    self._file.truncate(0)
+                    self._append({"header": json.loads(self.header.to_line())})
+                else:
+                    self._check(Header.from_row(first["header"]), path)
+                    for row in rows:
+                        self._keep(row)
+                    self._file.truncate(len(whole))
+            except (ValueError, TypeError, KeyError, AttributeError) as error:
+                raise DataError(
+                    f"{path} is not the journal of a run, or is damaged: {error}. "
+                    "Move it away to begin again, or name another file of records."
+                ) from error
+            if new:
+                sync_folder(path.parent)
+            self._is_new = new
+        except BaseException:
+            if new and not content:
+                self._remove()
+            self.close()
+            raise
+
+    def _check(self, found: Header, path: Path) -> None:
+        if not found.asks_the_same_as(self.header):
+            raise DataError(f"{path} holds answers of another run: {difference(found, self.header)}")
+        # `created` and `package` are those of the first record. Groups that were held out stay held out
+        # where nothing is said of it: a forgotten option must not include them in a fit.
+        self.header = attrs.evolve(
+            self.header,
+            created=found.created,
+            package=found.package,
+            held_out=found.held_out if self._keeps_held_out else self.header.held_out,
+            **{name: getattr(self.header, name) or getattr(found, name) for name in _LATER},
+        )
+
+    def _keep(self, row: Plain) -> None:
+        record = Record.from_row(row["record"])
+        self.done[record.item] = record
+        self._note(record.item, row.get(_ASKED, ""), row["timing"])
+
+    def _note(self, item: str, asked: str, timings: Mapping[str, float]) -> None:
+        self._timings[item] = timings
+        # An answer of an earlier version replaces one of which more was known.
+        self.asked.pop(item, None)
+        if asked:
+            self.asked[item] = asked
+
+    def _append(self, row: Mapping[str, Any]) -> None:
+        assert self._file is not None, "nothing is added after the end"
+        try:
+            self._file.write(f"{json_line(row)}\n".encode())
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise DataError(
+                f"{journal_path(self.path)} cannot be written: {error.strerror or error}. "
+                "Its answers are kept: make room and run the same command again."
+            ) from error
 
 
-@functools.lru_cache(4)
-def _signs(width: int) -> NDArray[np.float64]:
-    """The matrix of +1 and -1, of shape (COORDINATES, width)."""
-    bits = hashlib.shake_256(_SIGNS_OF.encode()).digest((COORDINATES * width + 7) // 8)
-    signs = np.unpackbits(np.frombuffer(bits, np.uint8))[: COORDINATES * width].astype(np.float64) * 2.0 - 1.0
-    return signs.reshape(COORDINATES, width)
+def journal_path(path: Path) -> Path:
+    return path.with_name(path.name + ".journal")
+
+
+def _rows(content: bytes) -> list[Any]:
+    """Of the whole lines."""
+    return [parse_json(line) for line in content.split(b"\n")[:-1]]
+
+
+_ELSEWHERE = "name another folder or file for this run"
+_AUGMENT = {AUGMENTED: "use `eval summary` with --augment", PLAIN: "leave --augment out"}
+
+
+def difference(found: Header, wanted: Header) -> str:
+    """What differs, on both sides, and the options that go on with what is there. As sentences.
+
+    found: of the file. wanted: of the run, which does not ask the same.
+    """
+    all_ = list(_differences(found, wanted))
+    told = "; ".join(f"{what}: {there} there, {here} now" for what, there, here, _ in all_)
+    remedies = [remedy for *_, remedy in all_]
+    if not all(remedies):
+        return f"{told}. No option makes this run as that one was: {_ELSEWHERE}."
+    return f"{told}. To go on with them, {' and '.join(remedies)}; otherwise {_ELSEWHERE}."
+
+
+_Difference = tuple[str, str, str, str]
+"""What is one thing there and another one here, and the option to have it as there, "" if there is none."""
+
+
+def _differences(found: Header, wanted: Header) -> Iterator[_Difference]:
+    """The differences for which `Header.asks_the_same_as` tells the two apart."""
+    for name in ("task", "language"):
+        there, here = getattr(found, name), getattr(wanted, name)
+        if there != here:
+            # Another task is another command or another file, not only another option.
+            yield name, there, here, f"add --{name} {there}" if name == "language" else ""
+    model, other = found.model, wanted.model
+    if model.name != other.name:
+        # A file of one's own, and a server's model, are named otherwise.
+        remedy = f"add --model {model.name}" if model.name in load_cards() else ""
+        yield "model", model.name, other.name, remedy
+    elif model != other:
+        pair = [f"{one.quantisation} ({one.sha256[:16] or 'no checksum'})" for one in (model, other)]
+        yield f"the file of {model.name}", pair[0], pair[1], ""
+    if found.task == wanted.task:
+        yield from _of_prompt(found, wanted)
+    if found.seed != wanted.seed:
+        yield "seed", str(found.seed), str(wanted.seed), f"add --seed {found.seed}"
+    if found.similarity != wanted.similarity:
+        pair = [one.encoder if one is not None else "none" for one in (found.similarity, wanted.similarity)]
+        yield "similarities, by encoder", pair[0], pair[1], ""
+    for name in _LATER:
+        there, here = getattr(found, name), getattr(wanted, name)
+        if there and here and there != here:
+            pair = [one if isinstance(one, str) else f"of version {one.version}" for one in (there, here)]
+            yield name.replace("_", " "), pair[0], pair[1], ""
+
+
+def _of_prompt(found: Header, wanted: Header) -> Iterator[_Difference]:
+    there, here = found.prompt_version, wanted.prompt_version
+    sizes = SIZES.get(there), SIZES.get(here)
+    if sizes[0] is not None and sizes[1] is not None and sizes[0] is not sizes[1]:
+        yield "window", sizes[0].value, sizes[1].value, f"add --window {sizes[0].value}"
+    # Of another model the prompt of a line is another one, whatever the window.
+    elif there != here and (None in sizes or found.model == wanted.model):
+        yield "prompt", there, here, _AUGMENT[there] if {there, here} == {PLAIN, AUGMENTED} else ""

@@ -64,10 +64,11 @@ class Task:
     language: the LSP language identifier of all items.
     criteria: the criteria of correctness, as `judge` names them.
     sources: the data set of the items; empty if they come from the projects by which they are grouped.
-    study: whether models are asked as the studies ask, see `item_worker.Studying`, and not as an editor does.
     judge: tells what is right. doing: what a model does meanwhile, for its progress.
     version: NAME@NUMBER, of a study's task; another number for other items, prompts or verdicts.
     profile: EDITOR, as served: what is shown counts; or PAPER, as in the studies: every item asked counts.
+    asks: makes of the task, an engine's choice and `AskingOptions` the `item_worker.Asking` for its items;
+    None: they are asked for as by an editor.
     """
 
     name: str
@@ -75,11 +76,11 @@ class Task:
     language: str = "python"
     criteria: tuple[str, ...] = ("exact",)
     sources: tuple[Origin, ...] = ()
-    study: bool = False
     judge: Judge = exactly
     doing: str = "Completing lines"
     version: str = ""
     profile: str = EDITOR
+    asks: Callable[..., Any] | None = None
 
 
 def line_task(

@@ -10,8 +10,7 @@ from typing import Self
 import attrs
 
 from lsp_calib import home
-from lsp_calib.corpus.header import Header, SimilarityList
-from lsp_calib.corpus.records import Record
+from lsp_calib.corpus.records import Header, Record, SimilarityList
 from lsp_calib.errors import DataError
 from lsp_calib.files import read_file
 from lsp_calib.json_text import parse_json

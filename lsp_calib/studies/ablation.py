@@ -23,9 +23,8 @@ from lsp_calib.calibration.calibrators.fitting import RECIPES, FeatureData, Reci
 from lsp_calib.calibration.reliability import reliability
 from lsp_calib.calibration.validation import Interval, grouped_folds, out_of_fold, select_first_t, summarise
 from lsp_calib.confidence.features import FEATURES, PLACES, raw_confidences
-from lsp_calib.corpus.header import Header
 from lsp_calib.corpus.lines import INSERTING, NEW_LINE, WRITING_ON
-from lsp_calib.corpus.records import Record, groups_of
+from lsp_calib.corpus.records import Header, Record, groups_of
 from lsp_calib.corpus.tasks import FEWEST
 from lsp_calib.errors import DataError
 from lsp_calib.files import replace_file

@@ -36,10 +36,7 @@ from lsp_calib.cli.shared import (
 from lsp_calib.errors import SettingsError
 
 REFLECTED = ("ask", "verbalised")
-SUMMARIES_OBSERVED = (
-    *("margin", "text", "encoder", "follow-up", "samples", "agreement"),
-    *("ask", "verbalised", "scale", "likelihood"),
-)
+SUMMARIES_OBSERVED = (*REFLECTED, "scale")
 MEASURES = ("ask", "normalised", "verbalised", "scale")
 _data_dir = click.option(
     "--data-dir", type=FOLDER, help="The folder with the data sets; default: LSP_CALIB_DATA."
@@ -422,15 +419,14 @@ def thresholds(data_dir: Path | None, output: Path | None, as_json: bool) -> Non
     is_flag=True,
     help="Show the model facts about the code beside it: where it stands, names, data flow.",
 )
-@observe_option(SUMMARIES_OBSERVED)
 @click.option(
     "--measure",
     type=click.Choice(MEASURES),
     help="Score what the model says of its own summaries, in the place of their probabilities. The records "
-    "must hold it: --observe follow-up,ask,verbalised,scale.",
+    "must hold it: --observe ask,verbalised,scale.",
 )
-@run_options()
-def summary(data_dir: Path | None, language: str, samples: int | None, **options: Any) -> None:
+@run_options(SUMMARIES_OBSERVED)
+def summary(data_dir: Path | None, language: str, samples: int | None, augment: bool, **options: Any) -> None:
     """Summaries of functions whose documentation is hidden: how often they are like a person's, and whether
     the confidence knows."""
     from lsp_calib.corpus.functions import SUMMARY
@@ -438,7 +434,9 @@ def summary(data_dir: Path | None, language: str, samples: int | None, **options
 
     if options["records"] is None and options["output"] is None:
         options["output"] = default_output(f"{SUMMARY}-{language}")
-    run_or_replay(SUMMARY, lambda seed: summary_task(data_dir, language, samples, seed), options)
+    run_or_replay(
+        SUMMARY, lambda seed: summary_task(data_dir, language, samples, seed, augment=augment), options
+    )
 
 
 _pulled_to = click.option(

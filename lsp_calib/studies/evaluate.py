@@ -19,9 +19,8 @@ from lsp_calib.commands.records import collect_records, make_folder
 from lsp_calib.completion.prompt import PLAIN_VERSION
 from lsp_calib.corpus.asking import AskingOptions
 from lsp_calib.corpus.functions import SUMMARY
-from lsp_calib.corpus.header import Header
 from lsp_calib.corpus.places import check_groups
-from lsp_calib.corpus.records import Record, check_header, read_records
+from lsp_calib.corpus.records import Header, Record, check_header, read_records
 from lsp_calib.corpus.tasks import Task, project_names
 from lsp_calib.corpus.thresholds import Thresholds, judged
 from lsp_calib.errors import DataError, SettingsError

@@ -32,9 +32,9 @@ from lsp_calib.commands.engine import settings_in_force
 from lsp_calib.commands.printing import item_progress
 from lsp_calib.commands.records import make_folder
 from lsp_calib.corpus.asking import AskingOptions
-from lsp_calib.corpus.engine_host import EngineHost
-from lsp_calib.corpus.header import Header, json_line
+from lsp_calib.corpus.item_worker import EngineHost
 from lsp_calib.corpus.places import in_asking_order
+from lsp_calib.corpus.records import Header, json_line
 from lsp_calib.errors import DataError, SettingsError, StoppedError
 from lsp_calib.files import read_file, replace_file, write_atomically
 from lsp_calib.inference.backend import LoadOptions

@@ -14,8 +14,7 @@ import numpy as np
 
 from lsp_calib.calibration.arrays import quietly
 from lsp_calib.calibration.validation import out_of_fold
-from lsp_calib.corpus.header import Header
-from lsp_calib.corpus.records import Record, groups_of
+from lsp_calib.corpus.records import Header, Record, groups_of
 from lsp_calib.corpus.tasks import FEWEST
 from lsp_calib.errors import DataError
 from lsp_calib.studies.measures import SCALE
@@ -155,7 +154,7 @@ def score_reflective(
     if not forms:
         raise DataError(
             f"Fewer than {FEWEST} of {len(kept)} records hold what {measure!r} needs. Make them with "
-            "`lsp-calib eval summary --observe follow-up,ask,verbalised,scale`."
+            "`lsp-calib eval summary --observe ask,verbalised,scale`."
         )
     rows: list[Row] = []
     judges = told_apart(offered[0].correct, offered, held_out, len(offered))

@@ -17,8 +17,7 @@ from lsp_calib.calibration.logistic import LOOSE_PRIOR, PlattCalibrator, sigmoid
 from lsp_calib.calibration.tiers import PRESETS
 from lsp_calib.calibration.validation import Interval, out_of_fold, select_first_t, summarise
 from lsp_calib.confidence.features import measure_name, raw_confidences
-from lsp_calib.corpus.header import Header
-from lsp_calib.corpus.records import Record, groups_of
+from lsp_calib.corpus.records import Header, Record, groups_of
 from lsp_calib.corpus.tasks import FEWEST
 from lsp_calib.errors import DataError
 from lsp_calib.values import Tier

@@ -11,6 +11,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import attrs
@@ -39,6 +40,7 @@ from lsp_calib.corpus.places import Plain
 from lsp_calib.corpus.tasks import FEWEST, PAPER, Row, Task, exactly, project_names, some_of, text
 from lsp_calib.errors import DataError
 from lsp_calib.exclusion import Exclusion
+from lsp_calib.studies.ask import studying, summarising
 from lsp_calib.studies.data import data_set, fields, number, read_items, texts
 from lsp_calib.studies.sandbox.runner import TestedProgram, all_tests_pass, tests_pass
 from lsp_calib.summarization.examples import NEAR_DUPLICATE, likeness, terms_of
@@ -501,7 +503,7 @@ def prefix_task(
     return Task(
         "line",
         tuple(items),
-        study=True,
+        asks=studying,
         version=f"spiess-line{'' if docstrings else '-no-docstring'}@1",
         profile=PAPER,
     )
@@ -561,7 +563,7 @@ def _task(task: str, name: str, items: Sequence[tuple[str, Plain]], language: st
         language,
         (criterion,),
         (data_origin(name, len(items)),),
-        study=True,
+        asks=studying,
         judge=judge,
         doing="Writing functions" if task == SYNTHESIS else "Repairing lines",
         version=f"spiess-{'sstubs' if name == 'manysstubs4j' else name}@1",
@@ -594,13 +596,16 @@ def documented_functions(language: str, folder: Path | None = None) -> Iterator[
     return read_items(f"code-to-text-{language}", make, folder)
 
 
-def summary_task(folder: Path | None, language: str, samples: int | None, seed: int) -> Task:
+def summary_task(
+    folder: Path | None, language: str, samples: int | None, seed: int, *, augment: bool = False
+) -> Task:
     """Functions of code-to-text in one language; each repository is a group.
 
     folder: the evaluation data; None: LSP_CALIB_DATA. samples: number of functions, drawn at random; None:
     all. Functions whose documentation has no first sentence of three words, and those that cannot be parsed
     alone, are left out before anything is drawn. The examples of each are those of all functions of other
-    repositories that resemble it most, near-duplicates left out. Raises DataError if the data are missing.
+    repositories that resemble it most, near-duplicates left out. augment: show facts about the code beside
+    it. Raises DataError if the data are missing.
     """
     found = [(one["item"], one) for one in documented_functions(language, folder) if is_usable(one)]
     pool = ExamplePool(
@@ -620,6 +625,7 @@ def summary_task(folder: Path | None, language: str, samples: int | None, seed: 
         doing="Summarising functions",
         version=f"virk-summary-{language}@1",
         profile=PAPER,
+        asks=partial(summarising, augment=augment, folder=folder),
     )
 
 

@@ -23,7 +23,7 @@ from lsp_calib.calibration.logistic import maximise_posterior, sigmoid_and_loss
 from lsp_calib.calibration.reliability import wilson_interval
 from lsp_calib.calibration.scores import auc
 from lsp_calib.calibration.validation import Interval, bootstrap_interval
-from lsp_calib.corpus.header import SimilarityList
+from lsp_calib.corpus.records import SimilarityList
 from lsp_calib.corpus.thresholds import NAMES, SCHEMA, listed, shared_encoder, similarities
 from lsp_calib.files import replace_file
 from lsp_calib.studies.data import checked_file, data_set

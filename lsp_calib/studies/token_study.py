@@ -20,9 +20,9 @@ import attrs
 import numpy as np
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray
-from lsp_calib.corpus.engine_host import EngineHost
-from lsp_calib.corpus.header import Header, json_line
+from lsp_calib.corpus.item_worker import EngineHost
 from lsp_calib.corpus.places import in_asking_order
+from lsp_calib.corpus.records import Header, json_line
 from lsp_calib.errors import DataError, StoppedError
 from lsp_calib.files import read_file, replace_file, write_atomically
 from lsp_calib.inference.choice import EngineChoice

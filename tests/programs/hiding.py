@@ -41,8 +41,7 @@ from lsp_calib.characters import normalised_line
 from lsp_calib.commands.calibrate import nine_digits
 from lsp_calib.completion.context import Cursor
 from lsp_calib.confidence.features import GRAMMAR
-from lsp_calib.corpus.header import Header
-from lsp_calib.corpus.records import read_records
+from lsp_calib.corpus.records import Header, read_records
 from lsp_calib.feedback.lines import COMPARED_CHARACTERS, edit_distances
 from lsp_calib.values import Evidence
 

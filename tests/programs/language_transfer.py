@@ -28,8 +28,7 @@ from lsp_calib.calibration.calibrators.fitting import RECIPES, FeatureData, Reci
 from lsp_calib.calibration.calibrators.promotion import LabelWeights
 from lsp_calib.calibration.calibrators.refit import expected_shift, refit_curve
 from lsp_calib.calibration.validation import grouped_folds, summarise
-from lsp_calib.corpus.header import Header
-from lsp_calib.corpus.records import Record, read_records
+from lsp_calib.corpus.records import Header, Record, read_records
 from lsp_calib.languages import name_of
 
 BASE = "python"

@@ -15,8 +15,7 @@ from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.reliability import wilson_interval
 from lsp_calib.calibration.tiers import PRESETS
-from lsp_calib.corpus.header import Header
-from lsp_calib.corpus.records import Record, read_records
+from lsp_calib.corpus.records import Header, Record, read_records
 from lsp_calib.errors import DataError
 from lsp_calib.values import Evidence
 

@@ -21,8 +21,7 @@ from offered_lines import Offered, accepted, parser_of, read, shipped_for
 
 from lsp_calib.calibration.arrays import quietly
 from lsp_calib.calibration.validation import Interval, bootstrap_mean, summarise
-from lsp_calib.corpus.header import Header
-from lsp_calib.corpus.records import Record
+from lsp_calib.corpus.records import Header, Record
 
 Pair = tuple[Record, Record]
 Parts = Mapping[str, Sequence[Pair]]

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lsp_calib.corpus.rebuilding import recompute_features
+from lsp_calib.corpus.rebuilding import LINES, recompute_features
 from lsp_calib.studies.data import data_folder
+from lsp_calib.studies.tasks import infill_task
 
 RECORDS = Path(__file__).parents[2] / "models" / "records"
 
@@ -20,8 +21,6 @@ RECORDS = Path(__file__).parents[2] / "models" / "records"
 def sources_of_file(file: Path, data: Path) -> Path:
     """The folder of the sources that a file of records was made from."""
     kind = file.parent.name
-    if kind == RECORDS.name:  # infilled lines
-        return data
     if kind == "windows":
         return data / f"projects-{file.stem.rpartition('-')[2]}"
     return data / ("projects-blind" if kind in ("blind", "blocks") else "projects")
@@ -32,7 +31,8 @@ def main() -> None:
     patterns = ("infill-*", "blind/line-*", "blocks/first-lines-*", "openers/*", "personal/*", "windows/*")
     for pattern in patterns:
         for file in sorted(RECORDS.glob(f"{pattern}.jsonl")):
-            count = recompute_features(file, sources_of_file(file, data))
+            task = infill_task(data, None, 0) if file.name.startswith("infill-") else LINES
+            count = recompute_features(file, sources_of_file(file, data), task=task)
             print(f"{file.relative_to(RECORDS)}: features of {count} answers", flush=True)
 
 

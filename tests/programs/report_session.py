@@ -30,11 +30,10 @@ from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.tiers import PRESETS
 from lsp_calib.completion.prompt import Layout, WindowSize, build_prompt
 from lsp_calib.corpus.asking import AskingOptions, collect
-from lsp_calib.corpus.engine_host import prompt_hash
-from lsp_calib.corpus.header import Header
+from lsp_calib.corpus.item_worker import prompt_hash
 from lsp_calib.corpus.lines import LineItem, plain
 from lsp_calib.corpus.rebuilding import answer_of
-from lsp_calib.corpus.records import Record, read_records
+from lsp_calib.corpus.records import Header, Record, read_records
 from lsp_calib.corpus.tasks import Task
 from lsp_calib.errors import DataError
 from lsp_calib.feedback.events import Event

@@ -37,8 +37,7 @@ from lsp_calib.calibration.tiers import PRESETS, SUMMARY_PRESETS, TierPolicy
 from lsp_calib.calibration.validation import bootstrap_difference, summarise
 from lsp_calib.commands.calibrate import fit_records
 from lsp_calib.confidence.features import BEYOND_NAME, ENCODER, FIT_FEATURES
-from lsp_calib.corpus.header import Header
-from lsp_calib.corpus.records import Record, read_records, write_records
+from lsp_calib.corpus.records import Header, Record, read_records, write_records
 from lsp_calib.corpus.thresholds import shipped_thresholds
 from lsp_calib.home import shipped_models
 from lsp_calib.values import Evidence

@@ -37,9 +37,8 @@ from lsp_calib.calibration.tiers import PRESETS
 from lsp_calib.calibration.validation import grouped_folds
 from lsp_calib.completion.service import longest
 from lsp_calib.confidence.features import PLACES, PREFIX_VERSION, Prefix, prefixes
-from lsp_calib.corpus.header import Header
 from lsp_calib.corpus.rebuilding import Rebuilt, rebuild
-from lsp_calib.corpus.records import read_records
+from lsp_calib.corpus.records import Header, read_records
 from lsp_calib.inference.local.native import read_pieces
 from lsp_calib.inference.models.cards import locate
 from lsp_calib.values import Sure

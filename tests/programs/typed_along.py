@@ -27,8 +27,7 @@ from lsp_calib.calibration.calibrators.line_curves import PREFIXES, PrefixCurve
 from lsp_calib.calibration.scores import expected_calibration_error, skill_score
 from lsp_calib.calibration.tiers import PRESETS
 from lsp_calib.calibration.validation import grouped_folds
-from lsp_calib.corpus.header import Header
-from lsp_calib.corpus.records import read_records
+from lsp_calib.corpus.records import Header, read_records
 from lsp_calib.studies.calibration_errors import simultaneous_errors
 
 PAGE = Path(__file__).parents[2] / "docs" / "confidence.md"

@@ -13,10 +13,9 @@ from typing import Any
 
 import attrs
 
-from lsp_calib.corpus.header import Header
+from lsp_calib.corpus.asking import Pool, alone, processes, run
 from lsp_calib.corpus.places import Plain
-from lsp_calib.corpus.records import Record
-from lsp_calib.corpus.runner import Pool, alone, processes, run
+from lsp_calib.corpus.records import Header, Record
 from lsp_calib.errors import EngineError, StoppedError
 from lsp_calib.values import ModelIdentity
 

@@ -448,7 +448,7 @@ def test_calibrate_with_too_little_source_says_so(source: Path) -> None:
     ("command", "observe", "words"),
     [
         ("eval line SOURCE", "ask, colour", "'colour' is not one of ask, verbalised"),
-        ("eval summary", "ask,newline", "'newline' is not one of margin, text, encoder, follow-up"),
+        ("eval summary", "ask,newline", "'newline' is not one of ask, verbalised, scale"),
     ],
 )
 def test_what_can_be_recorded_is_listed_where_something_else_is_asked_for(
@@ -460,11 +460,11 @@ def test_what_can_be_recorded_is_listed_where_something_else_is_asked_for(
 
 
 def test_the_command_line_names_all_that_can_be_recorded_and_all_measures() -> None:
-    from lsp_calib.corpus.summary_observation import SummaryObserved
+    from lsp_calib.studies.ask import Reflected
     from lsp_calib.studies.cli import MEASURES, SUMMARIES_OBSERVED
     from lsp_calib.studies.reflective_scores import FORMS
 
-    assert tuple(SummaryObserved) == SUMMARIES_OBSERVED
+    assert tuple(Reflected) == SUMMARIES_OBSERVED
     assert tuple(FORMS) == MEASURES
 
 

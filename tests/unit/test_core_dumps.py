@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from scripted_model import install
 
-from lsp_calib.corpus.runner import processes
+from lsp_calib.corpus.asking import processes
 from lsp_calib.errors import ModelError
 from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.inference.process.client import ModelProcess

@@ -21,7 +21,6 @@ from lsp_calib.cli import main
 from lsp_calib.commands.calibrate import CalibrationOptions, fit_records
 from lsp_calib.corpus import item_worker
 from lsp_calib.corpus.asking import AskingOptions, collect
-from lsp_calib.corpus.engine_host import Answerer, EngineHost, prompt_hash
 from lsp_calib.corpus.functions import (
     SUMMARY,
     documented_task,
@@ -30,9 +29,8 @@ from lsp_calib.corpus.functions import (
     reference_of,
     summary_item_of,
 )
-from lsp_calib.corpus.header import Header, SimilarityList
-from lsp_calib.corpus.item_worker import Summarising, prompt_of
-from lsp_calib.corpus.records import Record, read_records, write_records
+from lsp_calib.corpus.item_worker import OBSERVED, Answerer, EngineHost, Summarising, prompt_hash
+from lsp_calib.corpus.records import Header, Record, SimilarityList, read_records, write_records
 from lsp_calib.corpus.tasks import Task
 from lsp_calib.corpus.thresholds import NAMES, VERSION, shared_encoder, similarities
 from lsp_calib.errors import DataError, NoModelError, SettingsError
@@ -151,29 +149,12 @@ def test_the_prompt_is_the_editors_and_the_documentation_is_hidden(
     (request,) = engine.asked
     function = function_of(PAYLOAD["code"], "python")
     asked = prompts.build_prompt(function, "python", model_card.chat, model_card.window)
-    assert request.prompt == prompt_of(function, "python", asyncio.run(engine.ready())) == asked
+    assert request.prompt == asked
     assert (request.max_tokens, request.reuse) == (MOST_TOKENS, False)
     shown = "".join(text for _, text in request.prompt.segments)
     assert "3.14 * r * r" in shown
     assert "SECRET" not in shown
     assert record.prompt == prompt_hash(request.prompt)
-
-
-@pytest.mark.usefixtures("words")
-def test_facts_about_the_code_are_shown_as_in_the_editor_under_a_version_of_their_own(
-    monkeypatch: pytest.MonkeyPatch, model_card: ModelCard
-) -> None:
-    engine = answering(monkeypatch, model_card, "Compute the area.")
-    ask = Summarising(EngineChoice(), augment=True)
-    example = {"path": "x/y.py", "name": "g", "code": "def g(size): pass", "sentence": "Do it."}
-    record_of(ask.expecting(ask.describe()), {**PAYLOAD, "examples": [example]})
-    (request,) = engine.asked
-    shown = "".join(text for _, text in request.prompt.segments)
-    facts = (f"Repository: {PAYLOAD['group']}", f"File: {PAYLOAD['path']}", "File: x/y.py")
-    for fact in (*facts, "Parameters: size"):
-        assert fact in shown
-    assert request.prompt.version == prompts.AUGMENTED == ask.describe().prompt_version
-    assert Summarising(EngineChoice()).describe().prompt_version == prompts.VERSION
 
 
 @pytest.mark.usefixtures("words")
@@ -218,7 +199,9 @@ def test_another_model_prompt_or_encoder_is_not_mixed_in(
     answering(monkeypatch, model_card, "Compute the area.")
     ask = Summarising(EngineChoice())
     answerer = ask.describe()
-    assert answerer == Answerer(ModelIdentity("m", "Q4", "0" * 64), prompts.VERSION, None, None, LISTED)
+    assert answerer == Answerer(
+        ModelIdentity("m", "Q4", "0" * 64), prompts.VERSION, None, None, LISTED, OBSERVED
+    )
     assert ask.expecting(answerer)(PAYLOAD)["record"]["item"] == PAYLOAD["item"]
     for other in (
         attrs.evolve(answerer, model=ModelIdentity("n", "", "")),

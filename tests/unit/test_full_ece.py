@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_calib.cli import main
-from lsp_calib.corpus import engine_host
+from lsp_calib.corpus import item_worker
 from lsp_calib.errors import DataError, StoppedError
 from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.studies import full_ece
@@ -144,7 +144,7 @@ def test_damaged_counts_of_a_stopped_run_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
 ) -> None:
     model = SimpleNamespace(identity=ModelIdentity("m", "Q4", ""))
-    monkeypatch.setattr(engine_host.EngineHost, "loaded", lambda _: model)
+    monkeypatch.setattr(item_worker.EngineHost, "loaded", lambda _: model)
     path = tmp_path / "token.jsonl"
     path.with_name("token.jsonl.counts.npz").write_bytes(content)
     with pytest.raises(DataError, match=r"counts.npz cannot be read.*Remove it to begin again"):

@@ -13,15 +13,13 @@ from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.features import text_features
 from lsp_calib.completion.prompt import Layout, LayoutChooser, WindowSize
 from lsp_calib.confidence.features import probability_features
-from lsp_calib.corpus import item_worker
 from lsp_calib.corpus.asking import AskingOptions, collect
-from lsp_calib.corpus.header import FeatureList, Header
-from lsp_calib.corpus.item_worker import Completing, Observed
-from lsp_calib.corpus.lines import LineItem, plain
+from lsp_calib.corpus.item_worker import Answer, Completing
+from lsp_calib.corpus.lines import LineItem, line_item_of, plain
+from lsp_calib.corpus.places import Plain
 from lsp_calib.corpus.rebuilding import recompute_features
-from lsp_calib.corpus.records import Record, read_records, write_records
+from lsp_calib.corpus.records import FeatureList, Header, Record, read_records, write_records
 from lsp_calib.corpus.tasks import Task, line_task
-from lsp_calib.errors import SettingsError
 from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.inference.engine import LoadedModel
 from lsp_calib.inference.models.cards import ModelCard
@@ -45,52 +43,25 @@ def task(tmp_path: Path) -> Task:
     return attrs.evolve(whole, items=whole.items[:4])
 
 
-def made(task: Task, path: Path, observe: frozenset[Observed] = frozenset()) -> tuple[Header, list[Record]]:
-    collect(task, CHOICE, path, AskingOptions(seed=1, created="2026-01-02", observe=observe))
-    return read_records(path)
-
-
 @pytest.mark.model
 @pytest.mark.usefixtures("home_with_model")
-def test_records_hold_what_was_asked_for(task: Task, tmp_path: Path) -> None:
-    header, bare_records = made(task, tmp_path / "plain.jsonl")
+def test_what_follows_from_source_and_tokens_is_made_again_to_the_same_bytes(
+    task: Task, tmp_path: Path
+) -> None:
+    path = tmp_path / "r.jsonl"
+    collect(task, CHOICE, path, AskingOptions(seed=1, created="2026-01-02"))
+    header, records = read_records(path)
     assert header.features == FeatureList.present()
-    again, full = made(task, tmp_path / "full.jsonl", frozenset(Observed))
-    assert again == header
-    for bare, record in zip(bare_records, full, strict=True):
-        assert len(record.tokens) == len(record.entropies) == len(record.margins) == len(record.newlines)
-        assert min(record.margins) >= 0.0
-        assert max(record.newlines) <= 0.0
-        if record.stop == "line":
-            *_, last = record.logprobs_given_typed
-            assert record.newlines[-1] >= last - 1e-4, "the token that ended the line is among them"
-        if record.agreement is not None:
-            assert record.logprobs_given_typed[record.agreement.at] <= min(record.logprobs_given_typed[:-1])
-            assert 0.0 <= record.agreement.similarity < 1.0
-        optional = {"margins": (), "newlines": (), "agreement": None, "state": None, "alternatives": ()}
-        assert attrs.evolve(record, **optional) == bare, "to observe more changes nothing else"
+    for record in records:
+        assert len(record.tokens) == len(record.entropies)
         assert bool(record.features) == record.shown
         evidence = record.evidence(header)
         logprobs = probability_features(evidence.logprobs, record.entropies, Stop(record.stop))
         assert evidence.features.items() >= logprobs.items()
-    assert any(record.agreement for record in full)
-    others = [(other, record) for record in full for other in record.alternatives]
-    assert len(others) >= 4
-    for other, record in others:
-        assert other.tokens != record.tokens[other.at :]
-        evidence = other.evidence(record, header)
-        assert len(evidence.logprobs) == other.at + len(other.tokens)
-        assert evidence.features.keys() == record.evidence(header).features.keys()
-        assert record.correct["exact"] + sum(one.correct["exact"] for one in record.alternatives) <= 1
-    states = [record.state for record in full if record.state is not None]
-    assert len(set(states)) == len(states) >= 3
-    assert all(len(state.values) == 64 for state in states)
-    # What follows from the source and the tokens is made again to the same bytes.
-    expected = (tmp_path / "full.jsonl").read_bytes()
-    bare_records = [attrs.evolve(record, features=(), features_above=()) for record in full]
-    write_records(tmp_path / "again.jsonl", attrs.evolve(header, features=None), bare_records)
-    assert recompute_features(tmp_path / "again.jsonl", tmp_path) == sum(record.shown for record in full)
-    assert (tmp_path / "again.jsonl").read_bytes() == expected
+    bare = [attrs.evolve(record, features=(), features_above=()) for record in records]
+    write_records(tmp_path / "again.jsonl", attrs.evolve(header, features=None), bare)
+    assert recompute_features(tmp_path / "again.jsonl", tmp_path) == sum(record.shown for record in records)
+    assert (tmp_path / "again.jsonl").read_bytes() == path.read_bytes()
 
 
 class Host:
@@ -106,8 +77,8 @@ class Host:
         return LoadedModel(ModelIdentity("m", "", ""), self.card, "xllamacpp 1.0")
 
 
-async def answered(_: Completing, host: Host, item: LineItem) -> item_worker._Answer:
-    return item_worker._Answer(Prompt((), item.cursor.before, "v"), host.generation)
+async def answered(_: Completing, host: Host, payload: Plain) -> Answer:
+    return Answer(Prompt((), line_item_of(payload).cursor.before, "v"), host.generation)
 
 
 REPEATED = "return width * height + 7"
@@ -153,16 +124,6 @@ def test_features_are_those_of_the_text_with_and_without_the_text_below(
     assert record.evidence(header, above=True).features["line-repeats"] == 0.0
 
 
-def test_an_engine_that_cannot_observe_is_named_before_anything_is_asked(
-    monkeypatch: pytest.MonkeyPatch, model_card: ModelCard
-) -> None:
-    host = Host(model_card, Generation("", (), Stop.LINE, Timing()))
-    monkeypatch.setattr(Completing, "host", lambda _: host)
-    assert Completing(EngineChoice()).describe().model.name == "m"
-    with pytest.raises(SettingsError, match=r"xllamacpp 1\.0 cannot observe margin, state"):
-        Completing(EngineChoice(), observe=frozenset({Observed.STATE, Observed.MARGIN})).describe()
-
-
 @pytest.mark.parametrize(("has_labels", "window"), [(True, WindowSize.LARGE), (False, WindowSize.SMALL)])
 def test_lines_are_asked_for_as_an_editor_would(
     monkeypatch: pytest.MonkeyPatch, home: Path, model_card: ModelCard, has_labels: bool, window: WindowSize
@@ -171,6 +132,6 @@ def test_lines_are_asked_for_as_an_editor_would(
     assert home.is_dir()
     host = Host(model_card, Generation("", (), Stop.LINE, Timing()), has_labels=has_labels)
     monkeypatch.setattr(Completing, "host", lambda _: host)
-    answerer = item_worker.Completing(CHOICE).describe()
+    answerer = Completing(CHOICE).describe()
     assert answerer.window is window
     assert answerer.prompt_version == Layout.of(model_card, window).version

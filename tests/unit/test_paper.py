@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from lsp_calib.calibration.calibrators.purpose import Origin
-from lsp_calib.corpus.header import Header
-from lsp_calib.corpus.records import Record, write_records
+from lsp_calib.corpus.records import Header, Record, write_records
 from lsp_calib.studies import published
 from lsp_calib.studies.paper import repeat_studies
 from lsp_calib.values import ModelIdentity

@@ -11,13 +11,13 @@ import pytest
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.prompt import PREFIX_VERSION, Layout, build_prompt
 from lsp_calib.corpus import rebuilding as recomputed
-from lsp_calib.corpus.engine_host import prompt_hash
-from lsp_calib.corpus.header import FeatureList, Header
-from lsp_calib.corpus.lines import NEW_LINE, LineItem, sample_lines
-from lsp_calib.corpus.records import Alternative, Record, read_records, write_records
+from lsp_calib.corpus.item_worker import prompt_hash
+from lsp_calib.corpus.lines import NEW_LINE, LineItem, plain, sample_lines
+from lsp_calib.corpus.records import FeatureList, Header, Record, read_records, write_records
+from lsp_calib.corpus.tasks import Task
 from lsp_calib.errors import DataError
 from lsp_calib.inference.models.cards import ModelCard, load_cards
-from lsp_calib.studies.tasks import Infilling
+from lsp_calib.studies.tasks import Infilling, judge
 from lsp_calib.values import ModelIdentity
 
 HEADER = Header("line", "python", ModelIdentity("smollm2-135m", "Q4", ""), PREFIX_VERSION, 0)
@@ -226,39 +226,20 @@ def test_verdicts_of_tests_are_not_lost(card: ModelCard, sources: Path) -> None:
 
 @pytest.mark.parametrize(("first", "passes"), [(_RETURN, True), (RADIUS, False)])
 def test_an_infilled_line_is_judged_by_its_tests_again(
-    card: ModelCard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: int, passes: bool
+    card: ModelCard, tmp_path: Path, first: int, passes: bool
 ) -> None:
     test = "def check(f):\n    assert f(3) == 3\n"
     missing = Infilling("set/f/0/L1", "f", "def f(x):\n", "", "    return x\n", test)
-    monkeypatch.setattr(recomputed, "infilling", lambda _folder: iter([missing]))
+    payload = plain(missing.line_item(), infilling=attrs.asdict(missing))
+    task = Task("infill", ((missing.id, payload),), criteria=("exact", "tests"), judge=judge)
     judged = {"exact": passes, "tests": not passes}
     tokens = (SPACES, first, X, END)
     answer = record(
         "", tokens, exact=passes, item=missing.id, group="f/0", correct=judged, stratum="line-start"
     )
     header = attrs.evolve(HEADER, task="infill")
-    _, (found,) = recomputed.with_features(header, [answer], tmp_path, card, PIECES, lengths)
+    _, (found,) = recomputed.with_features(header, [answer], tmp_path, card, PIECES, lengths, task)
     assert found.correct == {"exact": passes, "tests": passes}
+    other = attrs.evolve(answer, item="set/f/1/L1")
     with pytest.raises(DataError, match="no item"):
-        recomputed.with_features(
-            header, [attrs.evolve(answer, item="set/f/1/L1")], tmp_path, card, PIECES, lengths
-        )
-
-
-def test_the_features_of_alternatives_come_again_too(card: ModelCard, sources: Path, tmp_path: Path) -> None:
-    """Those of another list would be read as of the new one."""
-    old = attrs.evolve(FeatureList.present(), names=FeatureList.present().names[1:])
-    numbers = (7.0,) * len(old.names)
-    other = Alternative(1, {"exact": False}, "line", (RADIUS, END), (-2.0, -0.1), features=numbers)
-    first = record("9:5", (RETURN, X, END), exact=True, features=numbers, alternatives=(other,))
-    header = attrs.evolve(HEADER, features=old)
-    new, found = recomputed.with_features(header, [first], sources, card, PIECES, lengths)
-    (alternative,) = found[0].alternatives
-    assert alternative.features[:2] == (SOURCE.count("\n") + 1, len("return radius"))
-    file = tmp_path / "records.jsonl"
-    write_records(file, new, found)
-    (again,) = read_records(file)[1]
-    assert again.alternatives[0].evidence(again, new).features[new.features.names[1]] == len("return radius")
-    write_records(file, new, [attrs.evolve(again, alternatives=(other,))])
-    with pytest.raises(DataError, match="other features"):
-        read_records(file)
+        recomputed.with_features(header, [other], tmp_path, card, PIECES, lengths, task)

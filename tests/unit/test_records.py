@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,18 +15,16 @@ from hypothesis import strategies as st
 from lsp_calib import home
 from lsp_calib.calibration.calibrators.purpose import Origin
 from lsp_calib.confidence.features import FEATURES, VERSION, probability_features
-from lsp_calib.corpus.header import FeatureList, Header, SimilarityList, origin
 from lsp_calib.corpus.records import (
-    COORDINATES,
-    Alternative,
+    FeatureList,
+    Header,
     Record,
-    State,
-    project,
+    SimilarityList,
+    origin,
     read_records,
     sources_of,
     write_records,
 )
-from lsp_calib.corpus.second_answer import Agreement
 from lsp_calib.errors import DataError
 from lsp_calib.values import Evidence, ModelIdentity, Stop
 
@@ -58,29 +55,10 @@ RECORDS = [
 ]
 LISTED = FeatureList.present()
 SHIPPED = sorted((home.shipped_models() / "records").glob("*.jsonl"))
+GONE = {"margin", "newline", "agreement", "state", "alternatives"}
 
 numbers = st.floats(-50.0, 0.0)
 listed = st.just(()) | st.tuples(*[st.none() | st.floats(-1e4, 1e4)] * len(LISTED.names))
-agreements = st.builds(Agreement, st.integers(0, 63), st.floats(0.0, 1.0), numbers, st.integers(1, 64))
-states = st.builds(
-    State, st.floats(1e-6, 1e6), st.lists(st.integers(-127, 127), min_size=64, max_size=64).map(tuple)
-)
-
-
-@st.composite
-def alternatives(draw: st.DrawFn) -> Alternative:
-    n = draw(st.integers(0, 3))
-    of_tokens = st.tuples(*[numbers] * n)
-    return Alternative(
-        at=draw(st.integers(0, 5)),
-        correct=draw(st.dictionaries(st.sampled_from(["exact", "tests"]), st.booleans())),
-        stop=draw(st.sampled_from(["line", "endOfText"])),
-        tokens=draw(st.tuples(*[st.integers(0, 200_000)] * n)),
-        logprobs=draw(of_tokens),
-        entropies=tuple(-value for value in draw(st.just(()) | of_tokens)),
-        added=draw(st.none() | st.integers(0, 9)),
-        features=draw(listed),
-    )
 
 
 @st.composite
@@ -102,11 +80,6 @@ def records(draw: st.DrawFn) -> Record:
         seed=draw(st.none() | st.integers(0, 9)),
         features=draw(listed),
         features_above=draw(listed),
-        margins=tuple(-value for value in draw(st.just(()) | of_tokens)),
-        newlines=draw(st.just(()) | of_tokens),
-        agreement=draw(st.none() | agreements),
-        state=draw(st.none() | states),
-        alternatives=draw(st.lists(alternatives(), max_size=2).map(tuple)),
         condition=draw(st.sampled_from(["inserting", "writing-on"])),
     )
 
@@ -117,25 +90,9 @@ def test_a_line_gives_back_its_record_to_five_digits(record: Record) -> None:
     assert again.logprobs == pytest.approx(record.logprobs, abs=5.1e-6)
     assert again.typed_logprobs == pytest.approx(record.typed_logprobs, abs=5.1e-6)
     assert again.entropies == pytest.approx(record.entropies, abs=5.1e-4)
-    assert again.margins == pytest.approx(record.margins, abs=5.1e-4)
-    assert again.newlines == pytest.approx(record.newlines, abs=5.1e-6)
     for name in ("features", "features_above"):
         for value, expected in zip(getattr(again, name), getattr(record, name), strict=True):
             assert value == (None if expected is None else pytest.approx(expected, abs=5.1e-5))
-    if record.agreement is None or again.agreement is None:
-        assert again.agreement is record.agreement
-    else:
-        assert attrs.astuple(again.agreement) == pytest.approx(attrs.astuple(record.agreement), abs=5.1e-5)
-    if record.state is None or again.state is None:
-        assert again.state is record.state
-    else:
-        assert again.state.values == record.state.values
-        assert again.state.scale == pytest.approx(record.state.scale, rel=1e-5)
-    for one, other in zip(record.alternatives, again.alternatives, strict=True):
-        assert other.logprobs == pytest.approx(one.logprobs, abs=5.1e-6)
-        assert other.entropies == pytest.approx(one.entropies, abs=5.1e-4)
-        same = {"logprobs": one.logprobs, "entropies": one.entropies, "features": one.features}
-        assert attrs.evolve(other, **same) == one
     for name in ("item", "group", "stratum", "correct", "shown", "stop", "tokens", "prompt", "seed", "doubt"):
         assert getattr(again, name) == getattr(record, name)
     assert Record.from_row(json.loads(again.to_line())) == again, "what was read once is read the same again"
@@ -155,6 +112,15 @@ def test_files_without_the_later_fields_are_written_as_they_were(path: Path, tmp
     copy = tmp_path / path.name
     write_records(copy, *read_records(path))
     assert copy.read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize("field", sorted(GONE))
+def test_a_field_that_no_version_reads_any_more_is_refused(tmp_path: Path, field: str) -> None:
+    path = tmp_path / "r.jsonl"
+    row = {**RECORDS[0].to_row(), field: [1]}
+    path.write_text(f"{HEADER.to_line()}\n{json.dumps(row)}\n", "utf-8")
+    with pytest.raises(DataError, match=field):
+        read_records(path)
 
 
 def test_the_evidence_is_that_of_the_tokens_and_of_the_text() -> None:
@@ -314,25 +280,6 @@ def test_sources_are_counted() -> None:
     assert sources_of([Record.from_row(row) for row in rows]) == (Origin("a", "2", 1), Origin("b", "1", 2))
 
 
-def test_the_evidence_of_an_alternative_is_that_of_all_its_tokens() -> None:
-    """It shares the first token with the record's answer, and parts from it at the second."""
-    features_ = tuple(float(n) for n in range(len(LISTED.names)))
-    other = Alternative(1, {"exact": True}, "line", (7, 8), (-2.0, -0.5), (1.5, 0.25), features=features_)
-    record = attrs.evolve(RECORDS[3], alternatives=(other,))
-    header = attrs.evolve(HEADER, features=LISTED)
-    evidence = other.evidence(record, header)
-    assert evidence.logprobs == (-0.25, -2.0, -0.5)
-    expected = probability_features((-0.25, -2.0, -0.5), (0.5, 1.5, 0.25), Stop.LINE)
-    assert evidence.features == {**expected, **dict(zip(LISTED.names, features_, strict=True))}
-
-
-@pytest.mark.parametrize("field", ["tokens", "surprisal", "entropy"])
-def test_an_alternative_with_lists_of_different_lengths_is_refused(field: str) -> None:
-    row = Alternative(1, {"exact": True}, "line", (7, 8), (-2.0, -0.5), (1.5, 0.25)).to_row()
-    with pytest.raises(ValueError, match="different lengths"):
-        Alternative.from_row({**row, field: row[field][:1]})
-
-
 SIMILAR = SimilarityList(1, "encoder", "f" * 64, ("cosine", "rouge-l"))
 
 
@@ -358,43 +305,3 @@ def test_the_header_says_which_similarities_there_are(tmp_path: Path) -> None:
         write_records(tmp_path / "r.jsonl", wrong, records)
         with pytest.raises(DataError, match="other similarities than the header says"):
             read_records(tmp_path / "r.jsonl")
-
-
-def coordinates(state: np.ndarray) -> np.ndarray:
-    projected = project(state.tolist())
-    return projected.scale * np.array(projected.values)
-
-
-def test_records_of_all_machines_and_versions_have_the_same_projection() -> None:
-    """A change of these numbers makes the states in records useless."""
-    unit = np.zeros(576)
-    unit[7] = 8.0
-    projected = project(unit.tolist())
-    assert projected.scale == pytest.approx(1 / 127)
-    assert set(projected.values) == {-127, 127}
-    signs = "".join("+" if value > 0 else "-" for value in projected.values)
-    assert signs == "--++++----++--+++--++++--+-++--+++-+-+++----+--++-+-++++--++++--"
-
-
-def test_distances_are_kept_approximately() -> None:
-    random = np.random.default_rng(0)
-    states = random.normal(0, 2, (40, 1536)) * random.gamma(1, size=1536)
-    ratios = [
-        np.linalg.norm(coordinates(one) - coordinates(other)) / np.linalg.norm(one - other)
-        for one, other in zip(states[::2], states[1::2], strict=True)
-    ]
-    assert np.mean(ratios) == pytest.approx(1.0, abs=0.1)
-    assert np.std(ratios) < 2.0 / np.sqrt(2 * COORDINATES)
-
-
-def test_eight_bits_are_near_enough() -> None:
-    state = np.random.default_rng(1).normal(0, 1, 576)
-    exact = coordinates(state * 1e6) / 1e6
-    assert coordinates(state) == pytest.approx(exact, abs=1e-9), "only the scale knows the size"
-    assert project([0.0, 0.0]).values == (0,) * COORDINATES
-
-
-@pytest.mark.parametrize("wrong", [[], [1.0, float("nan")], [float("inf")]])
-def test_what_is_no_state_is_refused(wrong: list[float]) -> None:
-    with pytest.raises(DataError, match="finite"):
-        project(wrong)

@@ -25,13 +25,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from runner_scene import HEADER, Answering, asked, items, record, timings, whole
 
-from lsp_calib.corpus import journal
-from lsp_calib.corpus.header import FeatureList, Header
-from lsp_calib.corpus.journal import Journal, journal_path
+from lsp_calib.corpus import records as kept
+from lsp_calib.corpus.asking import Ask, Outcome, alone, processes, run, team
 from lsp_calib.corpus.lines import INSERTING, WRITING_ON
 from lsp_calib.corpus.places import Plain
-from lsp_calib.corpus.records import Record, read_records, write_records
-from lsp_calib.corpus.runner import Answer, Ask, alone, processes, run, team
+from lsp_calib.corpus.records import (
+    FeatureList,
+    Header,
+    Journal,
+    Record,
+    journal_path,
+    read_records,
+    write_records,
+)
 from lsp_calib.errors import DataError, EngineError, StoppedError
 from lsp_calib.summarization.prompt import AUGMENTED
 from lsp_calib.summarization.prompt import VERSION as PLAIN
@@ -56,7 +62,7 @@ def keep(path: Path, *records: Record, finished: bool = True) -> None:
     """The answers of a run of other items, or of these so far."""
     with Journal(path, HEADER) as journal:
         for one in records:
-            journal.add(one, {"ms": 1.0})
+            journal.add({"record": one.to_row(), "timing": {"ms": 1.0}})
         if finished:
             journal.finish([one.item for one in records])
 
@@ -84,7 +90,7 @@ def is_there(group: int) -> bool:
     return False
 
 
-def shuffled(ask: Ask, items: Mapping[str, Plain]) -> Generator[Answer]:
+def shuffled(ask: Ask, items: Mapping[str, Plain]) -> Generator[Outcome]:
     """Answers that come in another order."""
     answers = list(alone(ask, items))
     random.Random(3).shuffle(answers)
@@ -149,7 +155,7 @@ def test_a_journal_cut_anywhere_is_taken_up_to_the_same_file(
         leftover.unlink()
     with Journal(path, HEADER) as journal:
         for n in data.draw(st.permutations(range(8))):
-            journal.add(record(n), {"ms": 1.0})
+            journal.add({"record": record(n).to_row(), "timing": {"ms": 1.0}})
     content = journal_path(path).read_bytes()
     ends = [at for at, byte in enumerate(content) if byte == 10]
     cut = data.draw(st.integers(0, len(content)) | st.sampled_from([*ends, *(at + 1 for at in ends)]))
@@ -259,21 +265,21 @@ def test_the_answers_of_a_run_that_ends_while_another_begins_are_kept(
 ) -> None:
     keep(path, record(0))
     running = Journal(path, HEADER)
-    running.add(record(1), {})
-    read = journal.read_records
+    running.add({"record": record(1).to_row(), "timing": {}})
+    read = kept.read_records
 
     def ends_now(place: Path) -> Any:
-        monkeypatch.setattr(journal, "read_records", read)
+        monkeypatch.setattr(kept, "read_records", read)
         found = read(place)
         running.finish([record(0).item, record(1).item])
         return found
 
-    monkeypatch.setattr(journal, "read_records", ends_now)
+    monkeypatch.setattr(kept, "read_records", ends_now)
     with pytest.raises(DataError, match="in use"):
         Journal(path, HEADER)
     running.finish([record(0).item, record(1).item])
     with Journal(path, HEADER) as second:
-        second.add(record(2), {})
+        second.add({"record": record(2).to_row(), "timing": {}})
         second.finish([record(2).item])
     assert {one.item for one in read_records(path)[1]} == {record(n).item for n in range(3)}
 
@@ -329,13 +335,15 @@ def test_records_of_something_else_are_refused_and_left_alone(
         ({"task": "infill", "seed": 8}, "task: infill there, line now; seed: 8 there, 7 now. No option"),
         ({"prompt_version": "line-prefix-0"}, "prompt: line-prefix-0 there, line-prefix-1 now. No option"),
         ({"features": FeatureList(0, ("a",))}, "features: of version 0 there, of version 1 now. No option"),
+        ({"task_version": "line@1"}, "task version: line@1 there, line@2 now. No option"),
     ],
 )
 def test_what_differs_is_named_with_the_option_that_goes_on(
     path: Path, there: dict[str, Any], said: str
 ) -> None:
     Journal(path, attrs.evolve(HEADER, **there)).close()
-    now = attrs.evolve(HEADER, features=FeatureList(1, ("a",))) if "features" in there else HEADER
+    later = {"features": FeatureList(1, ("a",)), "task_version": "line@2"}
+    now = attrs.evolve(HEADER, **{name: value for name, value in later.items() if name in there})
     with pytest.raises(DataError, match=re.escape(f"holds answers of another run: {said}")) as refused:
         Journal(path, now)
     assert "remove" not in str(refused.value)

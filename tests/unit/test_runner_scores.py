@@ -20,8 +20,7 @@ from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.validation import Interval
 from lsp_calib.cli import main
 from lsp_calib.commands.calibrate import fit_records
-from lsp_calib.corpus.header import Header
-from lsp_calib.corpus.records import Record, read_records, write_records
+from lsp_calib.corpus.records import Header, Record, read_records, write_records
 from lsp_calib.corpus.thresholds import shipped_thresholds
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.studies import report

@@ -16,13 +16,11 @@ from runner_scene import record
 import lsp_calib
 from lsp_calib.commands import records as records_command
 from lsp_calib.corpus import asking as collecting
-from lsp_calib.corpus.asking import AskingOptions, Workers
-from lsp_calib.corpus.engine_host import Answerer, prompt_hash
+from lsp_calib.corpus.asking import AskingOptions, Workers, digest
 from lsp_calib.corpus.functions import documented_task
-from lsp_calib.corpus.item_worker import Completing, Summarising
+from lsp_calib.corpus.item_worker import Answerer, Completing, Summarising, prompt_hash
 from lsp_calib.corpus.lines import INSERTING, NEW_LINE, WRITING_ON, line_item_of, plain
 from lsp_calib.corpus.records import Record, read_records
-from lsp_calib.corpus.runner import digest
 from lsp_calib.corpus.tasks import Task, held_out, line_task
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.inference.choice import EngineChoice

@@ -22,8 +22,7 @@ from lsp_calib.calibration.validation import (
     bootstrap_mean,
 )
 from lsp_calib.completion.prompt import PLAIN_VERSION
-from lsp_calib.corpus.header import Header, ObservationList
-from lsp_calib.corpus.records import Record, write_records
+from lsp_calib.corpus.records import Header, ObservationList, Record, write_records
 from lsp_calib.errors import DataError
 from lsp_calib.studies.score import (
     APART,

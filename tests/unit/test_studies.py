@@ -18,13 +18,11 @@ from test_study_tasks import SQUARE, projects
 from lsp_calib.calibration.calibrators.purpose import Origin
 from lsp_calib.cli import main
 from lsp_calib.completion.prompt import PLAIN_VERSION, Layout, build_prompt
-from lsp_calib.corpus import engine_host, item_worker
+from lsp_calib.corpus import item_worker
 from lsp_calib.corpus.asking import AskingOptions
-from lsp_calib.corpus.header import Header
-from lsp_calib.corpus.item_worker import Reflected, Studying
+from lsp_calib.corpus.item_worker import Answer
 from lsp_calib.corpus.lines import line_item_of
-from lsp_calib.corpus.records import Record, read_records, write_records
-from lsp_calib.corpus.summary_observation import REFLECTED
+from lsp_calib.corpus.records import Header, Record, read_records, write_records
 from lsp_calib.corpus.tasks import Task
 from lsp_calib.errors import DataError, SettingsError, StoppedError
 from lsp_calib.inference.choice import EngineChoice, Remote
@@ -32,6 +30,7 @@ from lsp_calib.inference.engine import LoadedModel, Request
 from lsp_calib.inference.local.run import Normaliser
 from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.studies import page, tasks
+from lsp_calib.studies.ask import REFLECTED, Reflected, Studying
 from lsp_calib.studies.paper import decode_missing, repeat_studies
 from lsp_calib.studies.score import find_files, largest
 from lsp_calib.studies.scoring import Counting, Counts
@@ -110,8 +109,8 @@ class Host:
         self.wait = asyncio.run
 
 
-async def answered(_: Studying, host: Host, *__: object) -> item_worker._Answer:
-    return item_worker._Answer(Prompt((), "", PLAIN_VERSION), host.generation)
+async def answered(_: Studying, host: Host, *__: object) -> Answer:
+    return Answer(Prompt((), "", PLAIN_VERSION), host.generation)
 
 
 def counted(p: np.ndarray[Any, Any], targets: list[int]) -> Counts:
@@ -292,8 +291,8 @@ class Answering:
 
 def test_a_model_is_asked_about_its_answer_and_shown_no_test(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = Answering()
-    monkeypatch.setattr(engine_host, "open_engine", lambda _: engine)
-    host = engine_host.EngineHost(EngineChoice())
+    monkeypatch.setattr(item_worker, "open_engine", lambda _: engine)
+    host = item_worker.EngineHost(EngineChoice())
     monkeypatch.setattr(Studying, "host", lambda _: host)
     ask = Studying(
         EngineChoice(),

@@ -13,9 +13,8 @@ from lsp_calib.calibration.calibrators.calibrator import is_plain, value_of
 from lsp_calib.calibration.calibrators.fitting import RECIPES, SUMMARY_RECIPES, recipes_of
 from lsp_calib.confidence.features import FEATURES, SUMMARY_FEATURES, SUMMARY_VERSION, summary_features
 from lsp_calib.corpus.functions import function_of
-from lsp_calib.corpus.header import Header, ObservationList
-from lsp_calib.corpus.records import Record
-from lsp_calib.corpus.summary_observation import LISTED
+from lsp_calib.corpus.item_worker import OBSERVED
+from lsp_calib.corpus.records import Header, ObservationList, Record
 from lsp_calib.summarization.features import NAMES, text_features
 from lsp_calib.summarization.service import evidence_of
 from lsp_calib.values import Evidence, Generation, ModelIdentity, Stop, Timing, Token
@@ -28,7 +27,7 @@ def test_each_feature_of_the_recipes_is_known_and_none_has_the_name_of_a_lines()
         for name in recipe.features:
             assert is_plain(name) or name in SUMMARY_FEATURES or name in FEATURES
     assert not SUMMARY_FEATURES.keys() & FEATURES.keys()
-    assert LISTED.version == SUMMARY_VERSION, "other counts than these are left out of a confidence"
+    assert OBSERVED.version == SUMMARY_VERSION, "other counts than these are left out of a confidence"
     assert recipes_of("summary") == SUMMARY_RECIPES
     assert recipes_of("line") == recipes_of("infill") == RECIPES
 
@@ -80,12 +79,12 @@ def test_the_editor_and_the_records_say_the_same() -> None:
         sources=(),
         held_out=(),
         created="2026-11-22",
-        observations=LISTED,
+        observations=OBSERVED,
     )
     known: Evidence = record.evidence(header)
     assert known.features == pytest.approx(dict(shown.features))
     for name in SUMMARY_RECIPES[2].features:
         assert name == "entropy-mean" or value_of(name, shown) is not None
     # Numbers of another version are not these.
-    older = attrs.evolve(header, observations=ObservationList(LISTED.version + 1, LISTED.names))
+    older = attrs.evolve(header, observations=ObservationList(OBSERVED.version + 1, OBSERVED.names))
     assert not SUMMARY_FEATURES.keys() & record.evidence(older).features.keys()

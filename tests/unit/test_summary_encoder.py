@@ -27,7 +27,7 @@ from lsp_calib.calibration.calibrators.fitting import SUMMARY_RECIPES, Fitted, L
 from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.tiers import PRESETS
 from lsp_calib.confidence.features import ENCODER, FIT_FEATURES, SUMMARY_VERSION
-from lsp_calib.corpus.summary_observation import FIT_NAMES, LISTED
+from lsp_calib.corpus.item_worker import FIT_NAMES, OBSERVED
 from lsp_calib.inference.models import sidecar
 from lsp_calib.summarization.encoder import InstalledEncoder, installed_encoder
 from lsp_calib.summarization.service import SummaryService
@@ -107,7 +107,7 @@ def test_the_curve_is_that_of_what_is_known() -> None:
 def test_another_encoder_needs_another_version() -> None:
     """A calibrator's numbers are of one encoder: this fails if the default is changed without another
     version."""
-    assert (SUMMARY_VERSION, LISTED.version, CARD.sha256[:12]) == (1, 1, "8199be6f699a")
+    assert (SUMMARY_VERSION, OBSERVED.version, CARD.sha256[:12]) == (1, 1, "8199be6f699a")
     assert set(FIT_NAMES) >= FIT_FEATURES
     assert {name for recipe in SUMMARY_RECIPES if recipe.needs(ENCODER) for name in recipe.features} >= (
         FIT_FEATURES

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from test_eval_summary import WordEncoder
 
 from lsp_calib.corpus.functions import SummaryItem
-from lsp_calib.corpus.summary_observation import FIT_NAMES, fit_with_examples
+from lsp_calib.corpus.item_worker import FIT_NAMES, fit_with_examples
 from lsp_calib.summarization import features
 from lsp_calib.summarization.examples import Example
 from lsp_calib.syntax import Function

@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 from lsp_calib import home as state
 from lsp_calib.calibration.calibrators.purpose import SUMMARY_CRITERIA
 from lsp_calib.cli import main
-from lsp_calib.corpus.header import Header, SimilarityList
-from lsp_calib.corpus.records import Record
+from lsp_calib.corpus.records import Header, Record, SimilarityList
 from lsp_calib.corpus.thresholds import (
     NAMES,
     VERSION,

@@ -18,9 +18,8 @@ from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.fitting import TIMES
 from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.commands.calibrate import fit_records
-from lsp_calib.corpus.header import FeatureList
 from lsp_calib.corpus.places import STRATA
-from lsp_calib.corpus.records import read_records
+from lsp_calib.corpus.records import FeatureList, read_records
 from lsp_calib.languages import name_of
 from lsp_calib.studies.data import SETS
 
