@@ -369,7 +369,7 @@ def _roc_panel(axes: Axes, curves: Mapping[str, Roc]) -> None:
 
 def _rates(axes: Axes, x: str, y: str) -> None:
     ticks = np.arange(6) / 5
-    axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.02), xticks=ticks, yticks=ticks, aspect="equal")
+    axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.02), xticks=ticks, yticks=ticks)
     label_axes(axes, x, y)
 
 
