@@ -97,10 +97,10 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def walls() -> None:
     """Programs can be locked in here. Skips, or fails if LSP_CALIB_REQUIRE_SANDBOX is 1."""
-    from lsp_calib.studies.sandbox import runner
+    from lsp_calib.studies.sandbox import bwrap
 
     try:
-        runner.probed_isolation()
+        bwrap.usable()
     except SandboxError as error:
         if os.environ.get("LSP_CALIB_REQUIRE_SANDBOX") == "1":
             raise

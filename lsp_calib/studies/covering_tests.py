@@ -21,15 +21,13 @@ from lsp_calib.corpus.tasks import FEWEST, Task, exactly
 from lsp_calib.errors import DataError, SandboxError
 from lsp_calib.files import read_file, replace_file
 from lsp_calib.json_text import parse_json
-from lsp_calib.studies.sandbox.isolation import HERE, SUITE_LIMITS, Limits, ProgramOutcome
-from lsp_calib.studies.sandbox.runner import run_suite
+from lsp_calib.studies.sandbox.bwrap import SUITE_LIMITS, Limits, ProgramOutcome, run_suite
 
 REFERENCE_RUNS = 3
 MOST_TESTS = 50
 """Of the tests that reach a line so many are run, drawn at random: a suite takes long."""
 
 _VERSION = 1
-_PROGRAM = HERE / "suite.py"
 # Of a whole suite, traced or on the reference.
 _WHOLE = attrs.evolve(SUITE_LIMITS, wall_s=1800.0, cpu_s=1800, output=256 << 20, output_total=256 << 20)
 # On an answer, which may loop for ever, tests may take so many times as long, and some seconds to start. The
@@ -262,27 +260,15 @@ def run_chosen(
     """Run tests of a project in the sandbox, all if None; the options are those of `sandbox.suite`."""
     # A package in `src` is imported from there, even where the environment has a version of it installed.
     paths = ["src", "."] if (root / "src").is_dir() else ["."]
-    payload = {
+    job = {
         "tests": None if tests is None else list(tests),
         "paths": paths,
         "trace": trace,
         "report": report,
         "order": order,
+        "changes": dict(changes or {}),
     }
-    return run_suite(
-        root,
-        ["python", "-B", "-c", _PROGRAM.read_text("utf-8")],
-        changes=changes,
-        environment=environment,
-        # The same each time: sets in one order, and none of the plugins that happen to be installed.
-        variables={
-            "PYTHONHASHSEED": "0",
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-        },
-        payload=json.dumps(payload),
-        limits=limits,
-    )
+    return run_suite(root, environment, job, limits=limits)
 
 
 def check_environment(environment: Path) -> None:

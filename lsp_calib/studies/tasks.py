@@ -42,7 +42,7 @@ from lsp_calib.errors import DataError
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.studies.ask import studying, summarising
 from lsp_calib.studies.data import data_set, fields, number, read_items, texts
-from lsp_calib.studies.sandbox.runner import TestedProgram, all_tests_pass, tests_pass
+from lsp_calib.studies.sandbox.bwrap import TestedProgram, all_tests_pass, tests_pass
 from lsp_calib.summarization.examples import NEAR_DUPLICATE, likeness, terms_of
 from lsp_calib.summarization.prompt import SHOTS
 from lsp_calib.syntax import functions, prose_lines

@@ -20,7 +20,7 @@ from lsp_calib.errors import DataError, SandboxError
 from lsp_calib.studies import covering_tests
 from lsp_calib.studies.covering_tests import Project, judge, line_passes, with_tests
 from lsp_calib.studies.paper import repeat_studies
-from lsp_calib.studies.sandbox import runner
+from lsp_calib.studies.sandbox import bwrap
 from lsp_calib.studies.sandbox.suite import is_test
 from lsp_calib.studies.scores import cross_table
 from lsp_calib.studies.tasks import prefix_task
@@ -285,13 +285,10 @@ class TestWhatIsRefused:
     def test_a_machine_without_a_sandbox(
         self, many: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        runner.probed_isolation.cache_clear()
-        monkeypatch.setattr(runner, "candidates", list)
-        try:
-            with pytest.raises(SandboxError, match="no kind of isolation works on this machine"):
-                judged(many, tmp_path / "kept", [])
-        finally:
-            runner.probed_isolation.cache_clear()
+        monkeypatch.setattr(bwrap, "usable", bwrap.usable.__wrapped__)
+        monkeypatch.setenv("PATH", str(tmp_path))
+        with pytest.raises(SandboxError, match=r"^bubblewrap is not installed.*apt install bubblewrap"):
+            judged(many, tmp_path / "kept", [])
 
     def test_too_few_lines_that_tests_reach(self, many: Path, tmp_path: Path) -> None:
         few = attrs.evolve(task_of(many), items=task_of(many).items[:22])  # the first six are not tested

@@ -12,7 +12,7 @@ import pytest
 from marks import repetitions
 
 from lsp_calib.studies import tasks
-from lsp_calib.studies.sandbox.runner import (
+from lsp_calib.studies.sandbox.bwrap import (
     TestedProgram,
     all_tests_pass,
     run_tests,

@@ -1,4 +1,4 @@
-"""Runs unreviewed code: generated programs and the test suites of projects.
+"""Runs unread code: generated programs and the test suites of projects.
 
-`runner` is the entry point. `jail` and `init` run in separate processes and use only the standard library.
+`bwrap` is the entry point. `harness` and `suite` are the programs that run inside, by the standard library.
 """

@@ -1,12 +1,12 @@
 """Runs a candidate's code and then its tests, and proves that all tests were run.
 
 This text is run as a program (`python -c`) within the sandbox. Exit status 0 or output do not prove success.
-The proof is a token: it is read from a pipe only after the last test and written to another pipe, by a
-function that the candidate cannot name. The builtins and the modules that the tests import are saved before
+The proof is a token: it is read from one file only after the last test and written to another, by a function
+that the candidate cannot name. The builtins and the modules that the tests import are saved before
 the candidate's code is loaded, so that the tests can rely on them. Standard library only.
 
 Payload, JSON: `source`, the candidate's code; `tests`, code that raises if it is wrong; `entry_points`, the
-names that the tests call.
+names that the tests call. The arguments are the numbers of the open files: payload, token, proof.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-PAYLOAD, TOKEN, PROOF = 3, 4, 5
 _DEEP = 6
 
 
@@ -33,12 +32,13 @@ def _run_tests() -> None:
     read, write, end, run, build = os.read, os.write, os._exit, exec, compile
     trace, profile, of_threads = sys.settrace, sys.setprofile, threading.settrace
     table, kind = vars, type
-    with open(PAYLOAD, encoding="utf-8", errors="surrogatepass") as file:
+    payload, token, proof = map(int, sys.argv[1:])
+    with os.fdopen(payload, encoding="utf-8") as file:
         job = json.load(file)
     # Move them to numbers that a candidate would not try first.
-    token_in, proof_out = os.dup2(TOKEN, 200), os.dup2(PROOF, 201)
-    os.close(TOKEN)
-    os.close(PROOF)
+    token_in, proof_out = os.dup2(token, 200), os.dup2(proof, 201)
+    os.close(token)
+    os.close(proof)
     kept = [(module, dict(table(module))) for module in (builtins, *_modules(job["source"], job["tests"]))]
     tests = build(job["tests"], "tests", "exec")
     candidate = types.ModuleType("candidate")

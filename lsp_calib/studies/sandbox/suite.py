@@ -1,13 +1,14 @@
 """Runs chosen tests of a project with pytest: traced, to learn which tests reach a line, or to judge a line.
 
-This text is run as a program (`python -c`) within the sandbox, in a copy of the project, by the Python of an
-environment with pytest. As in `harness`, neither an exit status nor output proves that tests passed: the
-proof is a token that is written back once each of them has. Standard library and pytest only.
+This text is run as a program (`python -c`) within the sandbox, by the Python of an environment with pytest.
+It unpacks the project first, then it writes "begun". As in `harness`, neither an exit status nor output
+proves that tests passed: the proof is a token, written back once each has. Standard library and pytest only.
 
-Payload, JSON: `tests`, node ids, or null for all that pytest finds where the project says; `paths`, folders
-from which modules are imported; `trace`, whether to trace; `order`, of the tests: 0 as pytest finds them, 1
-in reverse, else shuffled; `report`, whether to write one, the last line of the output: JSON, compressed, in
-base64. Without a report the run ends at the first failure.
+Payload: a line of JSON, then the project as a tar archive. `tests`: node ids, or null for all that pytest
+finds where the project says; `paths`, folders from which modules are imported; `trace`, whether to trace;
+`order`, of the tests: 0 as pytest finds them, 1 in reverse, else shuffled; `changes`, new texts of files by
+name; `report`, whether to write one, the last line of the output: JSON, compressed, in base64. Without one
+the run ends at the first failure. The arguments are the numbers of the open files: payload, token, proof.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import json
 import os
 import random
 import sys
+import tarfile
 import threading
 import time
 import zlib
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
 
     Tracer = Callable[[FrameType, str, Any], Any]
 
-PAYLOAD, TOKEN, PROOF = 3, 4, 5
 # Lines of tests are not completed, so nobody asks which tests reach them.
 TEST_FOLDERS = ("test", "tests")
 
@@ -181,24 +182,40 @@ def _report(tests: Tests, said: str) -> dict[str, Any]:
     }
 
 
+def _unpack(payload: int) -> Any:
+    """The job. The project is the working folder then, with its changes."""
+    os.mkdir("project")  # noqa: PTH102 - as `open` elsewhere here
+    os.chdir("project")
+    with os.fdopen(payload, "rb") as file:
+        job = json.loads(file.readline())
+        with tarfile.open(fileobj=file, mode="r|") as archive:
+            # Younger versions would refuse links that lead out of the project. Here nothing is outside.
+            archive.extraction_filter = lambda member, _path: member
+            archive.extractall()
+    for name, text in job["changes"].items():
+        with open(name, "w", encoding="utf-8", errors="surrogatepass", newline="") as changed:  # noqa: PTH123
+            changed.write(text)
+    return job
+
+
 def _main() -> None:
     # Local names: changes that the project or the line make to modules do not affect them.
     read, write, end = os.read, os.write, os._exit
-    with open(PAYLOAD, encoding="utf-8", errors="surrogatepass") as file:
-        job = json.load(file)
-    token_in, proof_out = os.dup2(TOKEN, 200), os.dup2(PROOF, 201)
-    os.close(TOKEN)
-    os.close(PROOF)
-    report_out = os.dup2(1, 202)
+    payload, token, proof = map(int, sys.argv[1:])
+    token_in, proof_out, report_out = os.dup2(token, 200), os.dup2(proof, 201), os.dup2(1, 202)
+    os.close(token)
+    os.close(proof)
+    job = _unpack(payload)
+    root = os.path.realpath(os.curdir)
+    paths = [f"{root}/{path}".removesuffix("/.") for path in job["paths"]]
+    sys.argv[1:], sys.path[:1] = [], paths
+    os.environ["PYTHONPATH"] = os.pathsep.join(paths)
+    write(report_out, b"begun\n")
+    import pytest
+
     said = os.memfd_create("said")
     for stream in (1, 2):
         os.dup2(said, stream)
-    root = os.path.realpath(os.curdir)
-    paths = [f"{root}/{path}".removesuffix("/.") for path in job["paths"]]
-    sys.path[:1] = paths
-    os.environ["PYTHONPATH"] = os.pathsep.join(paths)
-    import pytest
-
     pytest.hookimpl(hookwrapper=True)(Tests.pytest_runtest_protocol)
     tests = Tests(job["tests"], job["order"], Lines(root) if job["trace"] else None)
     # The project's own options may need plugins that are not here, and make errors of warnings about them.
