@@ -17,7 +17,7 @@ from pathlib import Path
 import attrs
 
 from lsp_calib.calibration.calibrators.purpose import SUMMARY_CRITERIA, Origin
-from lsp_calib.characters import same_line, split_lines
+from lsp_calib.characters import indentation_of, same_line, split_lines
 from lsp_calib.completion.context import Cursor
 from lsp_calib.corpus.functions import (
     SUMMARY,
@@ -49,91 +49,60 @@ from lsp_calib.syntax import functions, prose_lines
 
 
 @attrs.frozen
-class FunctionItem:
-    """A function whose body is to be written. group: of items that are alike.
+class Gap:
+    """A function whose body is to be written, or of which one line is missing.
 
-    before, behind: the source up to and including its docstring, and what follows it. body: the right one.
-    indentation: columns of its definition. tests, entry_points: as for `TestedProgram`.
+    group: of items that are alike. before, behind: the source around what is missing, in whole lines; missing:
+    what was there. tests, entry_points: as for `TestedProgram`. indentation: columns of the definition, where
+    its body is missing; None: a line is.
     """
 
     id: str
+    group: str
     before: str
-    body: str
+    missing: str
     behind: str
     tests: str
     entry_points: tuple[str, ...]
-    indentation: int = 0
-    group: str = ""
+    indentation: int | None = None
 
     def program(self, completion: str) -> TestedProgram:
         source = f"{self.before}{completion.rstrip()}\n{self.behind}"
         return TestedProgram(source, self.tests, self.entry_points)
 
-    def payload(self) -> Plain:
-        """The item as a question: the cursor at the start of the line below the docstring."""
-        lines = split_lines(self.before)
-        item = LineItem(
-            id=self.id,
-            group=self.group or self.id,
-            stratum="function",
-            cursor=Cursor.at(lines, len(lines) - 1, 0, "python"),
-            target=self.body,
-        )
-        return plain(item, function=attrs.asdict(self))
-
-
-def function_item_of(payload: Plain) -> FunctionItem:
-    """The item from which `FunctionItem.payload` made this one."""
-    values = dict(payload["function"])
-    return FunctionItem(**{**values, "entry_points": tuple(values["entry_points"])})
-
-
-@attrs.frozen
-class Infilling:
-    """A function in which one line is missing.
-
-    prompt, suffix: the source before and after the missing line; both hold whole lines.
-    canonical_solution: the line, with its indentation and newline.
-    """
-
-    id: str
-    entry_point: str
-    prompt: str
-    suffix: str
-    canonical_solution: str
-    test: str
-
-    @property
-    def group(self) -> str:
-        """The function: lines of one function belong together in cross-validation."""
-        return self.id.split("/", 1)[1].rpartition("/")[0]
-
-    def program(self, completion: str) -> TestedProgram:
-        """completion: the line; its newline may be missing."""
-        source = f"{self.prompt}{completion.removesuffix(chr(10))}\n{self.suffix}"
-        return TestedProgram(source, _checking(self.test, self.entry_point), (self.entry_point,))
-
     def line_item(self) -> LineItem:
-        """The same question as an editor would ask it: the cursor at the start of an empty line."""
-        above, below = split_lines(self.prompt), split_lines(self.suffix)
-        # The prompt ends with a newline; the empty line follows it.
-        lines = (*above, *below)
+        """The question, with the cursor at the start of an empty line. Below a body nothing is shown; a line is
+        asked for as an editor would."""
+        above = split_lines(self.before)
+        whole = self.indentation is not None
+        # The source before ends with a newline; the empty line follows it.
+        lines = above if whole else (*above, *split_lines(self.behind))
         return LineItem(
             id=self.id,
             group=self.group,
-            stratum="line-start",
+            stratum="function" if whole else "line-start",
             cursor=Cursor.at(lines, len(above) - 1, 0, "python"),
-            target=self.canonical_solution.removesuffix("\n"),
+            target=self.missing if whole else self.missing.removesuffix("\n"),
         )
 
+    def payload(self) -> Plain:
+        kind = "infilling" if self.indentation is None else "function"
+        return plain(self.line_item(), **{kind: attrs.asdict(self)})
 
-def synthesis(folder: Path | None = None) -> Iterator[FunctionItem]:
+
+def gap_of(payload: Plain) -> Gap:
+    """The item from which `Gap.payload` made this one."""
+    values = payload["function"] if "function" in payload else payload["infilling"]
+    return Gap(**{**values, "entry_points": tuple(values["entry_points"])})
+
+
+def synthesis(folder: Path | None = None) -> Iterator[Gap]:
     """The 164 functions. Raises DataError if the data are missing or have another checksum."""
 
-    def make(row: Row) -> FunctionItem:
+    def make(row: Row) -> Gap:
         names = "task_id", "prompt", "canonical_solution", "test", "entry_point"
         id_, prompt, body, test, called = fields(row, *names)
-        return FunctionItem(id_, prompt, body, "", _checking(test, called), (called,))
+        return Gap(id_, id_, prompt, body, "", _checking(test, called), (called,), 0)
 
     return read_items("humaneval", make, folder)
 
@@ -143,10 +112,17 @@ def _checking(test: str, called: str) -> str:
     return f"{test}\ncheck({called})\n"
 
 
-def infilling(folder: Path | None = None) -> Iterator[Infilling]:
-    """The 1,033 lines. Raises DataError if the data are missing or have another checksum."""
-    names = "task_id", "entry_point", "prompt", "suffix", "canonical_solution", "test"
-    return read_items("humaneval-infilling", lambda row: Infilling(*fields(row, *names)), folder)
+def infilling(folder: Path | None = None) -> Iterator[Gap]:
+    """The 1,033 lines; those of one function are a group. Raises DataError if the data are missing or have
+    another checksum."""
+
+    def make(row: Row) -> Gap:
+        names = "task_id", "prompt", "canonical_solution", "suffix", "test", "entry_point"
+        id_, above, line, below, test, called = fields(row, *names)
+        group = id_.split("/", 1)[1].rpartition("/")[0]
+        return Gap(id_, group, above, line, below, _checking(test, called), (called,))
+
+    return read_items("humaneval-infilling", make, folder)
 
 
 @attrs.frozen
@@ -154,24 +130,18 @@ class Problem:
     """A function described in one sentence.
 
     task: the sentence. reference: a whole program that solves it, by its authors.
-    entry_points: functions of the reference that the tests call. setup: code that the tests need first.
+    entry_points: functions of the reference that the tests call. tests: code that raises if they are wrong.
     """
 
     id: str
     task: str
     reference: str
     entry_points: tuple[str, ...]
-    setup: str
-    tests: tuple[str, ...]
+    tests: str
 
-    @property
-    def checks(self) -> str:
-        """The code that raises if a program is wrong."""
-        return "\n".join([self.setup, *self.tests, ""])
-
-    def as_function(self) -> tuple[str, str, str] | None:
-        """The reference as one function to write: the source up to and including a docstring that says the
-        task, the function's body, and the source behind it. None if its tests call no function, or several.
+    def gap(self, group: str) -> Gap | None:
+        """The reference as one function to write, its task inside as its docstring. None if its tests call no
+        function, or several.
 
         Source: Spiess et al. 2024, 3.2.1.
         """
@@ -181,15 +151,11 @@ class Problem:
             return None
         (function,) = found
         body = lines[function.body : function.end]
-        first = next(line for line in body if line.strip())
-        indentation = first[: len(first) - len(first.lstrip())]
+        indentation = indentation_of(next(line for line in body if line.strip()))
         task = self.task.replace("\\", r"\\").replace('"', "'")
-        before = [*lines[: function.signature_end], f'{indentation}"""{task}"""', ""]
-        return "\n".join(before), "\n".join([*body, ""]), "\n".join(lines[function.end :])
-
-    def program(self, completion: str) -> TestedProgram:
-        """completion: a whole program, as the reference is."""
-        return TestedProgram(completion, self.checks, self.entry_points)
+        before = "\n".join([*lines[: function.signature_end], f'{indentation}"""{task}"""', ""])
+        missing, behind = "\n".join([*body, ""]), "\n".join(lines[function.end :])
+        return Gap(self.id, group, before, missing, behind, self.tests, self.entry_points, 0)
 
 
 def problems(folder: Path | None = None) -> Iterator[Problem]:
@@ -215,23 +181,13 @@ def groups_by_likeness(found: Sequence[Problem]) -> dict[str, str]:
 
 def _problem(row: Row) -> Problem:
     # Some lines end in carriage returns, which do not belong to the code.
-    reference = text(row, "code").replace("\r\n", "\n")
+    reference, setup = (text(row, name).replace("\r\n", "\n") for name in ("code", "test_setup_code"))
     tests = texts(row, "test_list")
-    return Problem(
-        id=f"MBPP/{number(row, 'task_id')}",
-        task=text(row, "text"),
-        reference=reference,
-        entry_points=_called(reference, tests),
-        setup=text(row, "test_setup_code").replace("\r\n", "\n"),
-        tests=tests,
-    )
-
-
-def _called(reference: str, tests: tuple[str, ...]) -> tuple[str, ...]:
-    """Functions that the reference defines and the tests name, in the reference's order."""
     named = set(re.findall(r"\w+", " ".join(tests)))
-    defined = re.findall(r"^def\s+(\w+)", reference, re.MULTILINE)
-    return tuple(dict.fromkeys(name for name in defined if name in named))
+    defined = dict.fromkeys(re.findall(r"^def\s+(\w+)", reference, re.MULTILINE))
+    called = tuple(name for name in defined if name in named)
+    id_ = f"MBPP/{number(row, 'task_id')}"
+    return Problem(id_, text(row, "text"), reference, called, "\n".join([setup, *tests, ""]))
 
 
 MOST_OF_LINES = 80
@@ -279,9 +235,8 @@ class Bug:
 
         Spiess et al. 2024 show the buggy line in the prompt as well (4.2.1); the words for it are ours.
         """
-        buggy = self.buggy_line
-        indentation = buggy[: len(buggy) - len(buggy.lstrip())]
-        shown = (f"{indentation}// Buggy line: {buggy.strip()}", f"{indentation}// Fixed line:")
+        indentation = indentation_of(self.buggy_line)
+        shown = (f"{indentation}// Buggy line: {self.buggy_line.strip()}", f"{indentation}// Fixed line:")
         above = (*self.before, *shown)
         cursor = Cursor.at((*above, "", *self.after), len(above), 0, "java")
         return LineItem(self.id, self.group, "line-start", cursor, self.fixed_line)
@@ -395,10 +350,9 @@ def infill_task(folder: Path | None, samples: int | None, seed: int, *, tests: b
     Raises DataError if the data are missing.
     """
     found = some_of(list(infilling(folder)), samples, seed)
-    items = ((one.id, plain(one.line_item(), infilling=attrs.asdict(one))) for one in found)
     return Task(
         "infill",
-        tuple(items),
+        tuple((one.id, one.payload()) for one in found),
         criteria=("exact", "tests") if tests else ("exact",),
         sources=(data_origin("humaneval-infilling", len(found)),),
         judge=judge,
@@ -435,16 +389,12 @@ def synthesis_task(
     return _task(SYNTHESIS, name, [(one.id, one.payload()) for one in found], "python", "tests")
 
 
-def _mbpp(folder: Path | None, samples: int | None, seed: int, say: Say) -> list[FunctionItem]:
+def _mbpp(folder: Path | None, samples: int | None, seed: int, say: Say) -> list[Gap]:
     published = list(problems(folder))
     groups = groups_by_likeness(published)
-    usable = [
-        FunctionItem(one.id, *parts, one.checks, one.entry_points, group=groups[one.id])
-        for one in published
-        if (parts := one.as_function()) is not None
-    ]
+    usable = [gap for one in published if (gap := one.gap(groups[one.id])) is not None]
     drawn = some_of(usable, samples, seed)
-    verdicts = all_tests_pass([(one, one.body) for one in drawn])
+    verdicts = all_tests_pass([(one, one.missing) for one in drawn])
     right = [one for one, passed in zip(drawn, verdicts, strict=True) if passed]
     say(
         f"MBPP: {len(published) - len(usable)} of {len(published)} problems are left out, whose tests call "
@@ -637,6 +587,4 @@ def judge(name: str, item: LineItem, payload: Plain, text: str) -> bool:
     if not text or name == "exact":
         return exactly(name, item, payload, text)
     assert name == "tests", f"there is no criterion {name}"
-    if "function" in payload:
-        return tests_pass(function_item_of(payload), text)
-    return tests_pass(Infilling(**payload["infilling"]), text)
+    return tests_pass(gap_of(payload), text)

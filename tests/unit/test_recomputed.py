@@ -17,7 +17,7 @@ from lsp_calib.corpus.records import FeatureList, Header, Record, read_records, 
 from lsp_calib.corpus.tasks import Task
 from lsp_calib.errors import DataError
 from lsp_calib.inference.models.cards import ModelCard, load_cards
-from lsp_calib.studies.tasks import Infilling, judge
+from lsp_calib.studies.tasks import Gap, judge
 from lsp_calib.values import ModelIdentity
 
 HEADER = Header("line", "python", ModelIdentity("smollm2-135m", "Q4", ""), PREFIX_VERSION, 0)
@@ -229,9 +229,8 @@ def test_an_infilled_line_is_judged_by_its_tests_again(
     card: ModelCard, tmp_path: Path, first: int, passes: bool
 ) -> None:
     test = "def check(f):\n    assert f(3) == 3\n"
-    missing = Infilling("set/f/0/L1", "f", "def f(x):\n", "", "    return x\n", test)
-    payload = plain(missing.line_item(), infilling=attrs.asdict(missing))
-    task = Task("infill", ((missing.id, payload),), criteria=("exact", "tests"), judge=judge)
+    missing = Gap("set/f/0/L1", "f/0", "def f(x):\n", "    return x\n", "", f"{test}check(f)\n", ("f",))
+    task = Task("infill", ((missing.id, missing.payload()),), criteria=("exact", "tests"), judge=judge)
     judged = {"exact": passes, "tests": not passes}
     tokens = (SPACES, first, X, END)
     answer = record(

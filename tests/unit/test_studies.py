@@ -283,7 +283,7 @@ class Answering:
         if request.sampling is not None:
             text = "Quite." if request.sampling.seed == 0 else "80%"
             return Generation(text, (Token(1, -0.5, 0.0, text),), Stop.END_OF_TEXT, Timing())
-        return Generation(SQUARE.body, (Token(1, -0.5, 0.0, SQUARE.body),), Stop.FUNCTION, Timing())
+        return Generation(SQUARE.missing, (Token(1, -0.5, 0.0, SQUARE.missing),), Stop.FUNCTION, Timing())
 
     async def close(self) -> None:
         return
@@ -312,7 +312,7 @@ def test_a_model_is_asked_about_its_answer_and_shown_no_test(monkeypatch: pytest
     assert [request.reuse for request in questions] == [False, True, True]
     for request in questions:
         text = "".join(part for _, part in request.prompt.segments)
-        assert (SQUARE.before + SQUARE.body).rstrip() in text
+        assert (SQUARE.before + SQUARE.missing).rstrip() in text
         assert "assert" not in text
 
 

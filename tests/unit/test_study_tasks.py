@@ -8,6 +8,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 from lsp_calib.corpus.lines import line_item_of
@@ -16,8 +17,8 @@ from lsp_calib.home import shipped_models
 from lsp_calib.studies import tasks
 from lsp_calib.studies.data import DATA_SETS
 from lsp_calib.studies.tasks import (
-    FunctionItem,
-    function_item_of,
+    Gap,
+    gap_of,
     groups_by_likeness,
     infill_task,
     judge,
@@ -47,9 +48,9 @@ class TestTheRealData:
     def test_a_missing_line_is_asked_for_as_the_editor_would(self, data: Path) -> None:
         for item in list(tasks.infilling(data))[::50]:
             line = item.line_item()
-            assert "\n".join(line.cursor.lines) == f"{item.prompt}\n{item.suffix}"
+            assert "\n".join(line.cursor.lines) == f"{item.before}\n{item.behind}"
             assert (line.cursor.before, line.cursor.after) == ("", "")
-            assert line.is_correct(item.canonical_solution)
+            assert line.is_correct(item.missing)
             assert line.group == "/".join(item.id.split("/")[1:3])
 
     def test_a_bug_is_asked_for_where_its_fix_belongs(self, data: Path) -> None:
@@ -116,16 +117,18 @@ class TestTheRealData:
     def test_every_problem_of_mbpp_has_a_function_that_its_tests_call(self, data: Path) -> None:
         for problem in tasks.problems(data):
             assert problem.entry_points
-            assert all(any(name in test for test in problem.tests) for name in problem.entry_points)
+            assert all(name in problem.tests for name in problem.entry_points)
 
 
-SQUARE = FunctionItem(
+SQUARE = Gap(
     id="S/1",
+    group="S/1",
     before='import math\n\n\ndef square(x):\n    """Square a number."""\n',
-    body="    return x * x\n",
+    missing="    return x * x\n",
     behind="\n\ndef other():\n    return square(2)\n",
     tests="assert square(3) == 9\nassert other() == 4\n",
     entry_points=("square",),
+    indentation=0,
 )
 
 
@@ -145,9 +148,9 @@ def test_a_studys_task_names_its_version_and_its_profile(data: Path, tmp_path: P
 @pytest.mark.usefixtures("walls")
 def test_a_function_is_right_if_its_tests_pass_in_its_place() -> None:
     payload = json.loads(json.dumps(SQUARE.payload()))
-    assert function_item_of(payload) == SQUARE
+    assert gap_of(payload) == SQUARE
     item = line_item_of(payload)
-    for text, right in ((SQUARE.body, True), ("    return x ** 2", True), ("    return x + x\n", False)):
+    for text, right in ((SQUARE.missing, True), ("    return x ** 2", True), ("    return x + x\n", False)):
         assert judge("tests", item, payload, text) is right
     assert not judge("tests", item, payload, "    return (\n"), "no Python"
 
@@ -167,15 +170,14 @@ def problem(code: str, *tests: str) -> tasks.Problem:
 
 def test_a_description_goes_inside_the_function_as_its_docstring() -> None:
     code = "import math\ndef helper(x):\n\treturn x\ndef double(x): # it\n\treturn helper(x) * 2\ny = 1"
-    parts = problem(code.replace("\n", "\r\n"), "assert double(2) == 4").as_function()
-    assert parts is not None
-    before, body, behind = parts
-    assert before == (
+    gap = problem(code.replace("\n", "\r\n"), "assert double(2) == 4").gap("")
+    assert gap is not None
+    assert gap.before == (
         'import math\ndef helper(x):\n\treturn x\ndef double(x): # it\n\t"""Double \'it\' \\\\ or not."""\n'
     )
-    assert (body, behind) == ("\treturn helper(x) * 2\n", "y = 1")
-    assert problem("double = len", "assert double('ab') == 2").as_function() is None
-    assert problem("def f(x):\n  return x\ndef g(x):\n  return x", "assert f(g(1))").as_function() is None
+    assert (gap.missing, gap.behind) == ("\treturn helper(x) * 2\n", "y = 1")
+    assert problem("double = len", "assert double('ab') == 2").gap("") is None
+    assert problem("def f(x):\n  return x\ndef g(x):\n  return x", "assert f(g(1))").gap("") is None
 
 
 @pytest.mark.usefixtures("walls")
@@ -189,13 +191,14 @@ def test_problems_whose_reference_fails_are_left_out_and_counted(data: Path, mon
     assert (len(whole.items), whole.sources[0].name, whole.sources[0].items) == (20, "mbpp", 20)
     assert all('"""' in payload["lines"][-2] for _, payload in whole.items)
     wrong = whole.items[3][0]
-    as_function = tasks.Problem.as_function
+    gap = tasks.Problem.gap
 
-    def broken(one: tasks.Problem) -> tuple[str, str, str] | None:
-        parts = as_function(one)
-        return parts if parts is None or one.id != wrong else (parts[0], "    raise ValueError\n", parts[2])
+    def broken(one: tasks.Problem, group: str) -> Gap | None:
+        found = gap(one, group)
+        bad = found is not None and one.id == wrong
+        return attrs.evolve(found, missing="    raise ValueError\n") if bad else found
 
-    monkeypatch.setattr(tasks.Problem, "as_function", broken)
+    monkeypatch.setattr(tasks.Problem, "gap", broken)
     rest = synthesis_task("mbpp", data, 20, 1, said.append)
     assert [item for item, _ in rest.items] == [item for item, _ in whole.items if item != wrong]
     assert "1 of 20 that were drawn" in said[1]
