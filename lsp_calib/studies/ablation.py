@@ -1,18 +1,14 @@
-"""The ablation: what each step of evidence adds to a line's confidence, out of fold on the same items.
-
-Also its tables: Markdown, CSV, JSON, and for the terminal; and its figures.
-"""
+"""The ablation: what each step of evidence adds to a line's confidence, out of fold on the same items."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 import numpy as np
@@ -20,22 +16,26 @@ import numpy as np
 from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, group_codes, quietly
 from lsp_calib.calibration.binomial import least_rate
 from lsp_calib.calibration.calibrators.fitting import RECIPES, FeatureData, Recipe
-from lsp_calib.calibration.reliability import reliability
-from lsp_calib.calibration.validation import Interval, grouped_folds, out_of_fold, select_first_t, summarise
+from lsp_calib.calibration.validation import (
+    Interval,
+    grouped_folds,
+    out_of_fold,
+    select_first_t,
+)
+from lsp_calib.commands.records import make_folder
 from lsp_calib.confidence.features import FEATURES, PLACES, raw_confidences
 from lsp_calib.corpus.lines import INSERTING, NEW_LINE, WRITING_ON
-from lsp_calib.corpus.records import Header, Record, groups_of
+from lsp_calib.corpus.records import Header, Record, read_records
 from lsp_calib.corpus.tasks import FEWEST
-from lsp_calib.errors import DataError
+from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.files import replace_file
-from lsp_calib.studies.calibration_errors import BoundedError, simultaneous_errors
-from lsp_calib.studies.report import Table, csv_text, percent, print_tables, quality, titled_lines
-from lsp_calib.studies.scores import RESAMPLES, fit_curve, tiers_of, without_empty_ece
+from lsp_calib.studies.evaluate import counts_of_tiers, quality
+from lsp_calib.studies.figures import draw_ablation, save
+from lsp_calib.studies.score import ALL, APART, File, Row, Rows, judged_by
+from lsp_calib.studies.statistics import OURS, RESAMPLES, BoundedError, fit_curve, simultaneous_errors
+from lsp_calib.studies.tables import Table, csv_text, percent, print_tables
+from lsp_calib.terminal import Console
 
-if TYPE_CHECKING:
-    from lsp_calib.terminal import Console
-
-ALL = "all"
 CONDITIONS = (INSERTING, WRITING_ON, NEW_LINE)
 # Of what is accepted, so much is to be right.
 TARGETS = (0.9, 0.95)
@@ -64,11 +64,6 @@ class Step:
     def features(self) -> tuple[str, ...]:
         """The features of all recipes."""
         return tuple(dict.fromkeys(name for recipe in self.recipes for name in recipe.features))
-
-    @property
-    def needs(self) -> set[str]:
-        """What must be known: "log-probabilities", "entropies", "text"."""
-        return {FEATURES[name].needs if name in FEATURES else "log-probabilities" for name in self.features}
 
 
 SHIPPED = "what ships"
@@ -131,35 +126,30 @@ class Share:
 
 
 @attrs.frozen(eq=False)
-class Row:
+class Stage:
     """One confidence: its quality on all items.
 
-    metrics: as named by `intervals.summarise`. errors: the calibration error over all places, at each kind
-    and, where there are both, in each condition, with simultaneous limits. tiers: by the balanced preset.
+    row: out of fold on other groups; its measure is the step's name. errors: the calibration error over all
+    places, at each kind and, where there are several, in each condition, with simultaneous limits.
     acceptable: for each of TARGETS, what a threshold that reaches it on the other folds accepts on this one.
-    confidence: float array of shape (n,), each item predicted by what was fitted on other groups.
     """
 
-    name: str
-    n: int
-    n_correct: int
-    metrics: Mapping[str, Interval]
+    row: Row
     errors: Mapping[str, BoundedError]
-    tiers: Mapping[str, Share]
     acceptable: Mapping[float, Share]
-    confidence: FloatArray
 
     @property
-    def calibrated(self) -> bool:
-        """Whether the calibration error is within its limit everywhere."""
-        return all(error.inside for error in self.errors.values())
+    def name(self) -> str:
+        return self.row.measure
+
+    @property
+    def tiers(self) -> Mapping[str, Share]:
+        return tiers(self.row.confidence, self.row.correct)
 
     def to_json(self) -> dict[str, Any]:
         return {
             "name": self.name,
-            "n": self.n,
-            "right": self.n_correct,
-            "metrics": {name: attrs.asdict(interval) for name, interval in self.metrics.items()},
+            **self.row.to_json(),
             "errors": {
                 place: {**attrs.asdict(error), "inside": error.inside} for place, error in self.errors.items()
             },
@@ -168,44 +158,22 @@ class Row:
         }
 
 
-@attrs.frozen
-class Part:
-    """The last row of an ablation on the items of one condition.
-
-    asked: items; n of them have an answer, and n_correct of these are right. metrics, tiers: as in `Row`.
-    """
-
-    asked: int
-    n: int
-    n_correct: int
-    metrics: Mapping[str, Interval]
-    tiers: Mapping[str, Share]
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "asked": self.asked,
-            "n": self.n,
-            "right": self.n_correct,
-            "metrics": {name: attrs.asdict(interval) for name, interval in self.metrics.items()},
-            "tiers": {tier: share.to_json() for tier, share in self.tiers.items()},
-        }
-
-
 @attrs.frozen(eq=False)
 class Ablation:
-    """The rows of one model's records.
+    """The stages of one model's records.
 
     asked: items; left_out: further ones, of projects that are held out. groups, correct: the group of each of
     the n items that count, and whether it is right, bool array of shape (n,). parts: the last row by
-    condition, those with `FEWEST` answers at least. by_file: whether groups are files, for want of projects.
+    condition, those with `FEWEST` answers at least, with the number of items asked for. by_file: whether
+    groups are files, for want of projects.
     """
 
     header: Header
     asked: int
     groups: tuple[str, ...]
     correct: BoolArray
-    rows: tuple[Row, ...]
-    parts: Mapping[str, Part]
+    stages: tuple[Stage, ...]
+    parts: Mapping[str, tuple[int, Row]]
     left_out: int = 0
     by_file: bool = False
 
@@ -220,8 +188,10 @@ class Ablation:
             "asked": self.asked,
             "leftOut": self.left_out,
             "groups": len(set(self.groups)),
-            "rows": [row.to_json() for row in self.rows],
-            "conditions": {name: part.to_json() for name, part in self.parts.items()},
+            "rows": [stage.to_json() for stage in self.stages],
+            "conditions": {
+                name: {"asked": asked, **row.to_json()} for name, (asked, row) in self.parts.items()
+            },
         }
 
 
@@ -239,93 +209,59 @@ def run_ablation(
     Raises DataError if there are fewer than 20 such answers, or fewer than 3 groups of them.
     """
     fitted = [record for record in records if record.group not in header.held_out]
-    usable = [record for record in fitted if record.shown and record.logprobs]
-    if len(usable) < FEWEST:
+    answers = judged_by("exact", File("", Path(), header, len(records)), fitted, "editor")
+    if answers.n < FEWEST:
         apart = " of projects that are not held out" if len(fitted) < len(records) else ""
         raise DataError(
-            f"Only {len(usable)} of the records{apart} have an answer; at least {FEWEST} are needed."
+            f"Only {answers.n} of the records{apart} have an answer; at least {FEWEST} are needed."
         )
-    items = _Items(header, usable, resamples, seed)
-    rows = []
-    for step in steps:
-        confidence = items.predict(step)
-        if confidence is not None:
-            rows.append(items.row(step.name, confidence))
+    make = partial(Rows, seed=seed, count=resamples, areas=True)
+    whole, y = make(answers), answers.correct
+    fold = grouped_folds(answers.groups, seed=seed)
+    conditions = np.array([record.condition for record in answers.found])
     asked = Counter(record.condition for record in fitted)
-    parts = items.parts(rows[-1].confidence, asked) if rows else {}
-    left_out = len(records) - len(fitted)
-    by_file = not set(items.groups) <= {record.group for record in fitted}
-    groups = tuple(items.groups)
-    return Ablation(header, len(fitted), groups, items.correct, tuple(rows), parts, left_out, by_file)
+    by_condition = {name: conditions == name for name in CONDITIONS if name in conditions}
+    strata = np.array([record.stratum for record in answers.found])
+    masks = {ALL: np.ones(y.size, np.bool_)} | {place: strata == place for place in PLACES}
+    masks |= by_condition if len(by_condition) > 1 else {}
+    evidences = {
+        below: [record.evidence(header, above=not below) for record in answers.found]
+        for below in (True, False)
+    }
+    codes = group_codes(answers.groups, answers.n)
 
-
-class _Items:
-    """The answers that count, and their predictions out of fold."""
-
-    def __init__(self, header: Header, records: Sequence[Record], resamples: int, seed: int) -> None:
-        self.correct: BoolArray = np.array([record.correct["exact"] for record in records], dtype=np.bool_)
-        self.groups = groups_of(records)
-        self._codes = group_codes(self.groups, len(records))
-        self._fold = grouped_folds(self.groups, seed=seed)
-        self._parts = {place: np.array([record.stratum == place for record in records]) for place in PLACES}
-        conditions = np.array([record.condition for record in records])
-        asked = [condition for condition in CONDITIONS if condition in conditions]
-        self._conditions = {condition: conditions == condition for condition in asked}
-        if len(set(conditions)) > 1:
-            self._parts |= self._conditions
-        self._evidences = {
-            below: [record.evidence(header, above=not below) for record in records] for below in (True, False)
-        }
-        self._resamples = resamples
-        self._seed = seed
-
-    def predict(self, step: Step) -> FloatArray | None:
+    def predict(step: Step) -> FloatArray | None:
         """Probabilities out of fold, shape (n,); None if a feature is missing."""
-        evidences = self._evidences[step.below]
-        logprobs = [evidence.logprobs for evidence in evidences]
+        if step.features == (FIRST_T,):
+            return select_first_t(answers.logprobs, y, answers.groups, fit=fit_curve, seed=seed).confidence
+        if len(step.features) == 1:
+            raw = raw_confidences(step.features[0], answers.logprobs)
+            return out_of_fold(raw, y, answers.groups, fit_curve, seed=seed)
+        data = FeatureData.of(evidences[step.below], y, codes, step.recipes)
+        return data.nested(step.recipes, seed=seed) if data.columns.keys() == set(step.features) else None
+
+    stages = []
+    for step in steps:
         with quietly():
-            if step.features == (FIRST_T,):
-                chosen = select_first_t(logprobs, self.correct, self.groups, fit=fit_curve, seed=self._seed)
-                return chosen.confidence
-            if len(step.features) == 1:
-                raw = raw_confidences(step.features[0], logprobs)
-                return out_of_fold(raw, self.correct, self.groups, fit_curve, seed=self._seed)
-            data = FeatureData.of(evidences, self.correct, self._codes, step.recipes)
-            if data.columns.keys() != set(step.features):
-                return None
-            return data.nested(step.recipes, seed=self._seed)
-
-    def row(self, name: str, confidence: FloatArray) -> Row:
-        y = self.correct
-        masks = {ALL: np.ones(y.size, np.bool_)} | self._parts
-        return Row(
-            name=name,
-            n=int(y.size),
-            n_correct=int(np.count_nonzero(y)),
-            metrics=self._metrics(confidence, y, self.groups),
-            errors=simultaneous_errors(confidence, y, masks, resamples=self._resamples, seed=self._seed),
-            tiers=tiers(confidence, y),
-            acceptable={target: acceptable(confidence, y, self._fold, target) for target in TARGETS},
-            confidence=confidence,
-        )
-
-    def _metrics(self, p: FloatArray, y: BoolArray, groups: Sequence[str]) -> dict[str, Interval]:
-        with quietly():
-            found = summarise(p, y, groups, resamples=self._resamples, seed=self._seed)
-        return without_empty_ece(found)
-
-    def parts(self, confidence: FloatArray, asked: Mapping[str, int]) -> dict[str, Part]:
-        """The quality of a confidence in each condition. asked: items by condition."""
-        found = {}
-        for condition, mask in self._conditions.items():
-            p, y = confidence[mask], self.correct[mask]
-            if y.size < FEWEST:
-                continue
-            groups = [group for group, inside in zip(self.groups, mask, strict=True) if inside]
-            metrics = self._metrics(p, y, groups)
-            right = int(np.count_nonzero(y))
-            found[condition] = Part(asked[condition], int(y.size), right, metrics, tiers(p, y))
-        return found
+            confidence = predict(step)
+        if confidence is not None:
+            stages.append(
+                Stage(
+                    whole.row(step.name, OURS, APART, confidence),
+                    simultaneous_errors(confidence, y, masks, resamples=resamples, seed=seed),
+                    {target: acceptable(confidence, y, fold, target) for target in TARGETS},
+                )
+            )
+    parts = {}
+    for name, mask in by_condition.items() if stages else ():
+        at = np.flatnonzero(mask)
+        if at.size >= FEWEST:
+            last = stages[-1].row
+            row = make(answers.part(at)).row(last.measure, OURS, APART, last.confidence[at], name)
+            parts[name] = asked[name], row
+    by_file = not set(answers.groups) <= {record.group for record in fitted}
+    left_out = len(records) - len(fitted)
+    return Ablation(header, len(fitted), answers.groups, y, tuple(stages), parts, left_out, by_file)
 
 
 def acceptable(confidence: FloatArray, correct: BoolArray, fold: IntArray, target: float) -> Share:
@@ -351,9 +287,11 @@ def acceptable(confidence: FloatArray, correct: BoolArray, fold: IntArray, targe
 
 def tiers(confidence: FloatArray, correct: BoolArray) -> dict[str, Share]:
     """What the balanced preset marks as each tier; arrays of shape (n,)."""
-    found = tiers_of(confidence, correct)
-    return {tier: Share(n, right, correct.size) for tier, (n, right) in found.items()}
+    found = counts_of_tiers(confidence, correct)
+    return {tier: Share(one["n"], one["right"], correct.size) for tier, one in found.items()}
 
+
+# ---------------------------------------------------------------- tables and figures
 
 NOTE = (
     "Out of fold: whole projects (files, where there are fewer than three projects) are left out of the "
@@ -364,54 +302,39 @@ NOTE = (
     "this precision on the other folds, and the precision found. In brackets: the one-sided 95 % lower "
     "bound of the share that is right (exact binomial, lines taken as independent)."
 )
-
-MOST = 2
-"""The most ablations that a figure shows."""
-
 _QUALITY = (
     *("evidence", "skill", "AUC", "accept: share, right", "reject: share, right"),
     *(f"at {target:.0%}".replace("%", " %") for target in TARGETS),
+)
+CONDITION_COLUMNS = (
+    *("condition", "asked, with an answer", "right of those asked"),
+    *("skill", "AUC", "ECE; calibrated", "accept: share, right", "reject: share, right"),
 )
 
 
 def tables(ablation: Ablation) -> list[Table]:
     """Three tables: the quality of each row, its calibration error by kind of place, and the quality of the
     last row in each condition."""
-    parts = list(dict.fromkeys(part for row in ablation.rows for part in row.errors))
+    stages = ablation.stages
+    parts = list(dict.fromkeys(part for stage in stages for part in stage.errors))
+    errors = [[stage.name, *(_error(stage, stage.errors.get(part)) for part in parts)] for stage in stages]
+    last = stages[-1].name if stages else "nothing"
     return [
-        (f"{ablation.model}: evidence", _QUALITY, [_quality(row) for row in ablation.rows]),
-        (
-            f"{ablation.model}: calibration error",
-            ("evidence", *parts),
-            [[row.name, *(_error(row, row.errors.get(part)) for part in parts)] for row in ablation.rows],
-        ),
-        (
-            f"{ablation.model}: {ablation.rows[-1].name if ablation.rows else 'nothing'}, by condition",
-            CONDITION_COLUMNS,
-            condition_rows(ablation),
-        ),
+        Table(f"{ablation.model}: evidence", _QUALITY, [_quality(stage) for stage in stages]),
+        Table(f"{ablation.model}: calibration error", ("evidence", *parts), errors),
+        Table(f"{ablation.model}: {last}, by condition", CONDITION_COLUMNS, condition_rows(ablation)),
     ]
-
-
-CONDITION_COLUMNS = (
-    *("condition", "asked, with an answer", "right of those asked"),
-    *("skill", "AUC", "ECE (calibrated)", "accept: share, right", "reject: share, right"),
-)
 
 
 def condition_rows(ablation: Ablation) -> list[list[str]]:
     """A row for each condition of the ablation's items."""
-    return [
-        [
-            condition,
-            f"{part.asked}, {part.n}",
-            f"{part.n_correct} ({percent(part.n_correct / part.asked)})",
-            *quality(part.metrics),
-            share(part.tiers["accept"], least=True),
-            share(part.tiers["reject"]),
-        ]
-        for condition, part in ablation.parts.items()
-    ]
+    rows = []
+    for condition, (asked, row) in ablation.parts.items():
+        counted = f"{asked}, {row.n}", f"{row.right} ({percent(row.right / asked)})"
+        found = tiers(row.confidence, row.correct)
+        shown = share(found["accept"], least=True), share(found["reject"])
+        rows.append([condition, *counted, *quality(row), *shown])
+    return rows
 
 
 def summary(ablation: Ablation) -> str:
@@ -427,59 +350,56 @@ def summary(ablation: Ablation) -> str:
     )
 
 
-def markdown(ablations: Sequence[Ablation]) -> str:
-    lines = ["# Evidence and confidence", "", NOTE, ""]
-    for ablation in ablations:
-        lines += [summary(ablation), "", *titled_lines(tables(ablation))]
-    return "\n".join(lines)
+def _quality(stage: Stage) -> list[str]:
+    found = stage.tiers
+    return [
+        stage.name,
+        *quality(stage.row)[:2],
+        share(found["accept"], least=True),
+        share(found["reject"]),
+        *(share(stage.acceptable[target], least=True) for target in TARGETS),
+    ]
+
+
+def share(found: Share, *, least: bool = False) -> str:
+    """A share and how much of it is right, in words."""
+    if found.precision is None or found.least is None:
+        return "0 %"
+    bound = f" (≥ {100 * found.least:.1f})" if least else ""
+    return f"{percent(found.share)}, {100 * found.precision:.1f} % right{bound}"
+
+
+def _error(stage: Stage, error: BoundedError | None) -> str:
+    if error is None:
+        return ""
+    if stage.row.ece is None:
+        return "–"
+    return f"{error.value:.3f} ({error.limit:.3f}){'' if error.inside else ' !'}"
 
 
 def comma_separated(ablations: Sequence[Ablation]) -> str:
     """One line for each number, with its interval or limit."""
-    numbers = (
-        (ablation.model, ablation.header.prompt_version, row.name, *number)
-        for ablation in ablations
-        for row in ablation.rows
-        for number in _numbers(row)
-    )
-    return csv_text((("model", "prompt", "evidence", "metric", "value", "low", "high"), *numbers))
-
-
-def write(ablations: Sequence[Ablation], folder: Path) -> None:
-    """confidence.md, confidence.csv and confidence.json in `folder`. Raises DataError if they cannot be
-    written."""
-    document = {"schema": 1, "ablations": [ablation.to_json() for ablation in ablations]}
-    replace_file(folder / "confidence.md", markdown(ablations))
-    replace_file(folder / "confidence.csv", comma_separated(ablations))
-    replace_file(folder / "confidence.json", json.dumps(document, indent=2) + "\n")
-
-
-def draw(ablations: Sequence[Ablation], folder: Path, suffix: str = ".svg") -> list[Path]:
-    """The ablation's figure, and a reliability diagram of each ablation's last row.
-
-    Raises DataError if matplotlib is not installed, a file cannot be written, or for more than two ablations.
-    """
-    from lsp_calib.studies.figures import draw_reliability, save
-
-    files = [draw_steps(ablations, folder / f"confidence-ladder{suffix}")]
-    for name, ablation in zip(_names(ablations), ablations, strict=True):
-        last = ablation.rows[-1]
-        diagram = partial(
-            draw_reliability,
-            reliability(last.confidence, ablation.correct),
-            title=f"{name}: {last.name}",
-            note=f"skill {last.metrics['skill']:+.2f}",
-        )
-        # A name may hold what no file name may: that of a remote model, a slash.
-        stem = re.sub(r"[^\w.+-]+", "-", name)
-        files.append(save(diagram, folder / f"confidence-reliability-{stem}{suffix}"))
-    return files
+    lines: list[tuple[object, ...]] = [("model", "prompt", "evidence", "metric", "value", "low", "high")]
+    for ablation in ablations:
+        for stage in ablation.stages:
+            front = ablation.model, ablation.header.prompt_version, stage.name
+            for name, one in (("skill", stage.row.skill), ("auc", stage.row.auc)):
+                lines.append((*front, name, *((one.value, one.low, one.high) if one else (None,) * 3)))
+            lines.append((*front, "brier", stage.row.brier, None, None))
+            for place, error in stage.errors.items() if stage.row.ece is not None else ():
+                lines.append((*front, f"ece.{place}", error.value, None, error.limit))
+            shares = {
+                **stage.tiers,
+                **{f"at-{target:g}": found for target, found in stage.acceptable.items()},
+            }
+            for name, kind in shares.items():
+                lines.append((*front, f"{name}.share", kind.share, None, None))
+                lines.append((*front, f"{name}.right", kind.precision, kind.least, None))
+    return csv_text(lines)
 
 
 def draw_steps(ablations: Sequence[Ablation], path: Path) -> Path:
-    """The ablation's figure alone; its description is `checksum`. Raises DataError as `draw` does."""
-    from lsp_calib.studies.figures import draw_ablation, save
-
+    """The ablation's figure alone; its description is `checksum`."""
     figure = partial(
         draw_ablation,
         *_series(ablations),
@@ -494,11 +414,7 @@ def checksum(ablations: Sequence[Ablation]) -> str:
     """16 hexadecimal digits that change with anything that the ablation's figure shows."""
     names, series = _series(ablations)
     shown = [
-        [
-            model,
-            name,
-            *(None if bound is None else f"{bound:.3f}" for bound in (item.low, item.value, item.high)),
-        ]
+        [model, name, *(None if x is None else f"{x:.3f}" for x in (item.low, item.value, item.high))]
         for model, items in series.items()
         for name, item in zip(names, items, strict=True)
         if item is not None
@@ -506,73 +422,88 @@ def checksum(ablations: Sequence[Ablation]) -> str:
     return hashlib.sha256(json.dumps(shown).encode()).hexdigest()[:16]
 
 
-def print_ablations(ablations: Sequence[Ablation], console: Console) -> None:
-    for ablation in ablations:
-        console.print(summary(ablation))
-        print_tables(tables(ablation), console)
-    console.print(NOTE)
-
-
 def _series(ablations: Sequence[Ablation]) -> tuple[list[str], Mapping[str, list[Interval | None]]]:
     """The rows' names over all ablations, in order, and each ablation's skill by row."""
-    names = list(dict.fromkeys(row.name for ablation in ablations for row in ablation.rows))
+    names = list(dict.fromkeys(stage.name for ablation in ablations for stage in ablation.stages))
     series: dict[str, list[Interval | None]] = {}
     for shown, ablation in zip(_names(ablations), ablations, strict=True):
-        skill = {row.name: row.metrics["skill"] for row in ablation.rows}
+        skill = {stage.name: stage.row.skill for stage in ablation.stages}
         series[shown] = [skill.get(name) for name in names]
     return names, series
 
 
 def _names(ablations: Sequence[Ablation]) -> list[str]:
-    """What each ablation is called: its model; with its prompt where there are several of the model; with its
-    number where that is not enough either."""
-    names = [ablation.model for ablation in ablations]
-    if len(set(names)) < len(names):
-        prompts = [f"{ablation.model}, {ablation.header.prompt_version}" for ablation in ablations]
-        names = [
-            long if names.count(short) > 1 else short for short, long in zip(names, prompts, strict=True)
-        ]
+    """What each ablation is called: its model, and its prompt where there are several of the model."""
+    models = [ablation.model for ablation in ablations]
     return [
-        f"{name} ({names[:at].count(name) + 1})" if names.count(name) > 1 else name
-        for at, name in enumerate(names)
+        f"{one.model}, {one.header.prompt_version}" if models.count(one.model) > 1 else one.model
+        for one in ablations
     ]
 
 
-def _quality(row: Row) -> list[str]:
-    return [
-        row.name,
-        *quality(row.metrics)[:2],
-        share(row.tiers["accept"], least=True),
-        share(row.tiers["reject"]),
-        *(share(row.acceptable[target], least=True) for target in TARGETS),
-    ]
+# ---------------------------------------------------------------- the command
+
+MOST = 2
+"""The most ablations that a figure shows."""
 
 
-def share(found: Share, *, least: bool = False) -> str:
-    """A share and how much of it is right, in words."""
-    if found.precision is None or found.least is None:
-        return "0 %"
-    bound = f" (≥ {100 * found.least:.1f})" if least else ""
-    return f"{percent(found.share)}, {100 * found.precision:.1f} % right{bound}"
+@attrs.frozen
+class AblationReport:
+    """The ablations, one for each file of records, and the files that were written."""
+
+    ablations: tuple[Ablation, ...]
+    files: tuple[Path, ...] = ()
+
+    def to_wire(self) -> dict[str, Any]:
+        return {
+            "files": [str(file) for file in self.files],
+            "ablations": [ablation.to_json() for ablation in self.ablations],
+        }
+
+    def print(self) -> None:
+        console = Console()
+        for ablation in self.ablations:
+            console.print(summary(ablation))
+            print_tables(tables(ablation), console)
+        console.print(NOTE)
+        for file in self.files:
+            console.print(f"Written: {file}", soft_wrap=True)
 
 
-def _error(row: Row, error: BoundedError | None) -> str:
-    if error is None:
-        return ""
-    if "ece" not in row.metrics:
-        return "–"
-    return f"{error.value:.3f} ({error.limit:.3f}){'' if error.inside else ' !'}"
+def compare_evidence(
+    records: Sequence[Path],
+    output: Path | None = None,
+    *,
+    figure: bool = False,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> AblationReport:
+    """The ablation of each file of line records.
 
-
-def _numbers(row: Row) -> list[tuple[str, float | None, float | None, float | None]]:
-    """(name, value, low, high) of all numbers of a row."""
-    found = [(name, i.value, i.low, i.high) for name, i in row.metrics.items() if name != "ece"]
-    if "ece" in row.metrics:
-        found += [(f"ece.{place}", error.value, None, error.limit) for place, error in row.errors.items()]
-    shares = {**row.tiers, **{f"at-{target:g}": found for target, found in row.acceptable.items()}}
-    for name, kind in shares.items():
-        found += [
-            (f"{name}.share", kind.share, None, None),
-            (f"{name}.right", kind.precision, kind.least, None),
-        ]
-    return found
+    output: the folder for confidence.csv and .json, and with `figure` for the figure. resamples, seed:
+    as for `run_ablation`.
+    Raises DataError for records of another task, SettingsError for a figure without a folder or of more files
+    than it can show.
+    """
+    if figure and output is None:
+        raise SettingsError("Say where to write the figures: add --output FOLDER.")
+    if figure and len(records) > MOST:
+        raise SettingsError(
+            f"A figure shows the ablations of at most {MOST} files of records; {len(records)} were "
+            f"given. Name at most {MOST}, or leave --figure out: the tables are of any number."
+        )
+    ablations = []
+    for path in records:
+        header, found = read_records(path)
+        if header.task != "line":
+            raise DataError(f"{path} holds records of the task {header.task!r}, not of lines.")
+        ablations.append(run_ablation(header, found, resamples=resamples, seed=seed))
+    if output is None:
+        return AblationReport(tuple(ablations))
+    make_folder(output)
+    document = {"schema": 2, "ablations": [ablation.to_json() for ablation in ablations]}
+    files = [output / "confidence.csv", output / "confidence.json"]
+    replace_file(files[0], comma_separated(ablations))
+    replace_file(files[1], json.dumps(document, indent=2) + "\n")
+    files += [draw_steps(ablations, output / "confidence-ladder.svg")] if figure else []
+    return AblationReport(tuple(ablations), tuple(files))

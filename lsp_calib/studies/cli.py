@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,6 @@ from lsp_calib.errors import SettingsError
 
 REFLECTED = ("ask", "verbalised")
 SUMMARIES_OBSERVED = (*REFLECTED, "scale")
-MEASURES = ("ask", "normalised", "verbalised", "scale")
 _data_dir = click.option(
     "--data-dir", type=FOLDER, help="The folder with the data sets; default: LSP_CALIB_DATA."
 )
@@ -223,9 +223,16 @@ def line(
         )
 
     def tested(seed: int) -> Task:
-        from lsp_calib.studies.evaluate import judged_by_tests
+        from lsp_calib.commands.printing import item_progress
+        from lsp_calib.commands.records import make_folder
+        from lsp_calib.corpus.tasks import project_names
+        from lsp_calib.studies.covering_tests import with_tests
 
-        return judged_by_tests(task(seed), paths, environment, output, warn, quiet=quiet)
+        make_folder(output)
+        roots = {group: root for root, group in project_names(paths)}
+        python = environment or Path(sys.prefix)
+        with item_progress("Running tests on the reference", quiet=quiet) as show_progress:
+            return with_tests(task(seed), roots, python, output / "tests", warn, show_progress)
 
     # Tests do not reach their own lines.
     skip = is_test if tests else None
@@ -324,14 +331,14 @@ def token(as_json: bool, quiet: bool, **options: Any) -> None:
 )
 @click.option("--output", type=FOLDER, help="Write the tables to this folder.")
 @click.option(
-    "--figure", is_flag=True, help="Draw the figures of one or two files as well, to the --output folder."
+    "--figure", is_flag=True, help="Draw the figure of one or two files as well, to the --output folder."
 )
 @seed_option
 @resamples_option
 @json_option
 def confidence(as_json: bool, **options: Any) -> None:
     """Measure the gain of each step of evidence for lines: an ablation for each file of records."""
-    from lsp_calib.studies.evaluate import compare_evidence
+    from lsp_calib.studies.ablation import compare_evidence
 
     show(compare_evidence(**options), as_json=as_json)
 
@@ -418,12 +425,6 @@ def thresholds(data_dir: Path | None, output: Path | None, as_json: bool) -> Non
     "--augment",
     is_flag=True,
     help="Show the model facts about the code beside it: where it stands, names, data flow.",
-)
-@click.option(
-    "--measure",
-    type=click.Choice(MEASURES),
-    help="Score what the model says of its own summaries, in the place of their probabilities. The records "
-    "must hold it: --observe ask,verbalised,scale.",
 )
 @run_options(SUMMARIES_OBSERVED)
 def summary(data_dir: Path | None, language: str, samples: int | None, augment: bool, **options: Any) -> None:

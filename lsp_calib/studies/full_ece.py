@@ -45,7 +45,7 @@ from lsp_calib.inference.process import acceleration
 from lsp_calib.json_text import parse_json
 from lsp_calib.settings import Settings, engine_choice
 from lsp_calib.studies.data import data_set
-from lsp_calib.studies.report import print_tables
+from lsp_calib.studies.tables import Table, print_tables
 from lsp_calib.studies.tasks import data_origin, documented_functions
 from lsp_calib.terminal import Console
 from lsp_calib.values import Prompt, Segment
@@ -566,7 +566,7 @@ class TokenReport:
     def print(self) -> None:
         console, numbers = Console(), self.numbers
         title = f"{self.header.model.name}: {numbers.positions:,} positions"
-        print_tables([(title, COLUMNS, rows_by_bins(numbers))], console)
+        print_tables([Table(title, COLUMNS, rows_by_bins(numbers))], console)
         shares = (f"{name}: {100 * share:.1f} %" for name, share in numbers.rarity.items())
         console.print(f"How often each of {numbers.tokens:,} tokens occurs: {', '.join(shares)}.")
         console.print(f"The counts are in {self.path}.", soft_wrap=True)

@@ -411,8 +411,10 @@ REFLECTIVE: Mapping[str, tuple[str, Form]] = MappingProxyType(
         "normalised-exact": ("ask", _normalised("ask.true", "ask.false")),
         "verbalised": ("verbalised", lambda seen: seen.get("verbalised.confidence")),
         "verbalised-stated": ("verbalised", _but_half),
-        "scale": ("scale", lambda seen: seen.get("scale.vote")),
-        "scale-mean": ("scale", lambda seen: seen.get("scale.mean")),
+        "scale": ("scale", lambda seen: seen.get("scale.shots-vote")),
+        "scale-mean": ("scale", lambda seen: seen.get("scale.shots-mean")),
+        "scale-reasoned": ("scale", lambda seen: seen.get("scale.reasoned-vote")),
+        "scale-number": ("scale", lambda seen: seen.get("scale.vote")),
         "scale-expected": ("scale", _expected),
     }
 )
@@ -420,5 +422,6 @@ REFLECTIVE: Mapping[str, tuple[str, Form]] = MappingProxyType(
 
 ask, normalised: contained in five of the first two tokens (Spiess et al.). ask-token: the token True of five
 (Virk et al.). -exact: over the whole softmax (ours). verbalised: stated, else 0.5; -stated: without any 0.5.
-scale: the vote of the samples (Virk et al.); -mean: of them; -expected: by the model's probabilities (ours).
+scale: the vote of the samples behind four shots (Virk et al.); -mean: of them; -reasoned: the vote without
+shots, -number: of a number alone; -expected: by the model's probabilities (ours).
 """

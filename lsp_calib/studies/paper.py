@@ -21,8 +21,8 @@ from lsp_calib.studies import page, spiess, virk
 from lsp_calib.studies.claims import claims_of
 from lsp_calib.studies.data import data_set
 from lsp_calib.studies.page import CLAIM_COLUMNS, Claim, Study
-from lsp_calib.studies.report import print_tables
 from lsp_calib.studies.score import File, find_files, largest
+from lsp_calib.studies.tables import Table, print_tables
 from lsp_calib.studies.token_study import TOKEN
 from lsp_calib.terminal import Console
 
@@ -45,7 +45,7 @@ class PaperReport:
     def print(self) -> None:
         console = Console()
         rows = [[cell.replace("**", "") for cell in claim.cells()] for claim in self.claims]
-        print_tables([("What holds here", CLAIM_COLUMNS, rows)], console)
+        print_tables([Table("What holds here", CLAIM_COLUMNS, rows)], console)
         for study in self.studies:
             told = sum(one.numbers is not None for one in study.compared)
             scored = told + sum(one.cell is not None and not one.cell.why for one in study.compared)

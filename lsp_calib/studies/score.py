@@ -149,11 +149,12 @@ def largest(files: Sequence[File]) -> list[File]:
 class Answers:
     """The answers to one question that count, judged by one criterion.
 
-    asked: items. found: those that count. condition: "" where there is one.
+    profile: which count. asked: items. found: those that count. condition: "" where there is one.
     correct: bool array of shape (n,). groups: of each answer; kept together in folds.
     """
 
     file: File
+    profile: Profile
     condition: str
     judge: str
     asked: int
@@ -167,10 +168,6 @@ class Answers:
         return self.file.header
 
     @property
-    def profile(self) -> Profile:
-        return self.file.profile
-
-    @property
     def n(self) -> int:
         return self.correct.size
 
@@ -181,7 +178,16 @@ class Answers:
     @cached_property
     def logprobs(self) -> list[tuple[float, ...]]:
         """Of the tokens of what was judged: of a summary, of its first sentence."""
-        return [record.logprobs_given_typed[: record.judged_tokens] for record in self.found]
+        return [record.logprobs_given_typed[: self._judged(record)] for record in self.found]
+
+    def _judged(self, record: Record) -> int | None:
+        """How many tokens count; None: all. An editor's confidence is that of all that were generated."""
+        return record.judged_tokens if self.profile == "paper" else None
+
+    @cached_property
+    def entropies(self) -> list[tuple[float, ...]]:
+        """Of the same tokens."""
+        return [record.entropies[: self._judged(record)] for record in self.found]
 
     @cached_property
     def empty(self) -> BoolArray:
@@ -223,17 +229,19 @@ def answers_of(file: File, judges: Sequence[str] | None = None) -> list[Answers]
         known = sorted({judge for record in asked for judge in record.correct})
         named = condition if file.header.task == "line" else ""
         for judge in known if judges is None else [judge for judge in judges if judge in known]:
-            found.append(judged_by(judge, file, asked, named))
+            found.append(judged_by(judge, file, asked, file.profile, named))
     return found
 
 
-def judged_by(judge: str, file: File, asked: Sequence[Record], condition: str = "") -> Answers:
+def judged_by(
+    judge: str, file: File, asked: Sequence[Record], profile: Profile, condition: str = ""
+) -> Answers:
     """The answers among some records of a file that count, by one criterion.
 
     Answers whose probabilities are missing or unreliable never count. Raises DataError if some of the answers
     were not judged by the criterion.
     """
-    counted = [record for record in asked if counts(record, file.profile)]
+    counted = [record for record in asked if counts(record, profile)]
     try:
         correct = np.array([record.correct[judge] for record in counted], dtype=np.bool_)
     except KeyError as error:
@@ -241,7 +249,7 @@ def judged_by(judge: str, file: File, asked: Sequence[Record], condition: str = 
             f"Some records were judged by {judge} and others were not. Ask again, into another folder."
         ) from error
     return Answers(
-        *(file, condition, judge, len(asked)),
+        *(file, profile, condition, judge, len(asked)),
         right_of_asked=sum(record.correct.get(judge, False) for record in asked),
         found=tuple(counted),
         correct=correct,
@@ -282,10 +290,9 @@ def _mean(values: FloatArray) -> FloatArray:
 
 
 def _entropy(answers: Answers) -> FloatArray | None:
-    known = [record.entropies[: record.judged_tokens] for record in answers.found]
-    if not all(entropies or empty for entropies, empty in zip(known, answers.empty, strict=True)):
+    if not all(one or empty for one, empty in zip(answers.entropies, answers.empty, strict=True)):
         return None
-    return np.array([math.log(entropy_confidence(one)) if one else np.nan for one in known])
+    return np.array([math.log(entropy_confidence(one)) if one else np.nan for one in answers.entropies])
 
 
 def _length(answers: Answers) -> FloatArray | None:
@@ -418,11 +425,15 @@ class Rows:
         self.answers = answers
         self.resamples = Resamples(answers.correct, answers.groups, count=count, seed=seed)
         self._seed, self._count, self._areas = seed, count, areas
-        self.folds: dict[str, IntArray] = {
-            APART: grouped_folds(answers.groups, FOLDS, seed=seed),
-            RANDOM: random_folds(answers.n, seed),
-        }
         self._parts: dict[bytes, Rows] = {}
+
+    @cached_property
+    def folds(self) -> dict[str, IntArray]:
+        """The fold of each answer, shape (n,)."""
+        return {
+            APART: grouped_folds(self.answers.groups, FOLDS, seed=self._seed),
+            RANDOM: random_folds(self.answers.n, self._seed),
+        }
 
     @cached_property
     def logs(self) -> dict[str, FloatArray]:

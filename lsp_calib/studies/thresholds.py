@@ -27,7 +27,7 @@ from lsp_calib.corpus.records import SimilarityList
 from lsp_calib.corpus.thresholds import NAMES, SCHEMA, listed, shared_encoder, similarities
 from lsp_calib.files import replace_file
 from lsp_calib.studies.data import checked_file, data_set
-from lsp_calib.studies.report import print_tables
+from lsp_calib.studies.tables import Table, print_tables
 from lsp_calib.summarization.encoder import Encoder
 from lsp_calib.summarization.features import plain_words
 from lsp_calib.terminal import Console
@@ -399,7 +399,7 @@ class ThresholdReport:
             f"(SHA-256 {found.listed.sha256[:12]}).",
             soft_wrap=True,
         )
-        print_tables(_tables(found), console, whole=2)
+        print_tables([Table(*one) for one in _tables(found)], console, whole=2)
         agreement = found.agreement
         console.print(
             f"P(most agree) = sigmoid({agreement.slope:.1f} {agreement.setting.metric} "

@@ -8,13 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 import sklearn.metrics as sk
-from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
 from lsp_calib.calibration.logistic import PlattCalibrator, log_odds
 from lsp_calib.calibration.scores import auc, brier_score, expected_calibration_error, log_loss
-from lsp_calib.studies.calibration_errors import smooth_ece
-from lsp_calib.studies.other_curves import IsotonicCalibrator
 
 pytestmark = [pytest.mark.long, pytest.mark.alone]
 
@@ -29,14 +26,9 @@ PAIRS: dict[str, dict[str, Callable[[], Any]]] = {
     "log loss": {"ours": lambda: log_loss(P, Y), "scikit-learn": lambda: sk.log_loss(Y, P)},
     "AUC": {"ours": lambda: auc(P, Y), "scikit-learn": lambda: sk.roc_auc_score(Y, P)},
     "ECE": {"ours": lambda: expected_calibration_error(P, Y)},
-    "smooth ECE": {"ours": lambda: smooth_ece(P, Y)},
     "Platt": {
         "ours": lambda: PlattCalibrator.fit(P, Y),
         "scikit-learn": lambda: LogisticRegression(C=np.inf).fit(X, Y),
-    },
-    "isotonic": {
-        "ours": lambda: IsotonicCalibrator.fit(P, Y),
-        "scikit-learn": lambda: IsotonicRegression(out_of_bounds="clip").fit(P, Y),
     },
 }
 CASES = [(what, who) for what, pair in PAIRS.items() for who in pair]

@@ -14,24 +14,24 @@ from pathlib import Path
 import numpy as np
 
 from lsp_calib import home
-from lsp_calib.calibration.arrays import quietly
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.line_curves import USAGE, Usage
 from lsp_calib.calibration.reliability import ReliabilityData, reliability
 from lsp_calib.calibration.scores import auc, skill_score
 from lsp_calib.calibration.tiers import PRESETS
-from lsp_calib.calibration.validation import Interval, out_of_fold, summarise
+from lsp_calib.calibration.validation import out_of_fold
 from lsp_calib.commands.calibrators import curve_words, feature_words
 from lsp_calib.confidence.features import by_name
 from lsp_calib.corpus.lines import INSERTING, NEW_LINE, WRITING_ON
 from lsp_calib.corpus.records import Record, read_records
 from lsp_calib.feedback.report import COSTS, AtCost
 from lsp_calib.studies import ablation as ablation_
-from lsp_calib.studies.ablation import Ablation, Part, run_ablation, tiers
+from lsp_calib.studies.ablation import Ablation, run_ablation, tiers
+from lsp_calib.studies.evaluate import score, too_few_right
 from lsp_calib.studies.page import CLAIM_COLUMNS
 from lsp_calib.studies.paper import PaperReport, repeat_studies
-from lsp_calib.studies.report import percent, table_lines
-from lsp_calib.studies.scores import score, too_few_right
+from lsp_calib.studies.score import APART, File, Row, Rows, judged_by
+from lsp_calib.studies.tables import BAND, banded, percent, table_lines
 
 MODELS = home.shipped_models()
 # Of lines of Python; those of summaries are tests/programs/summary_confidence.py's, those of other languages
@@ -108,12 +108,14 @@ def ablation_blocks() -> dict[str, str]:
     """For each model a table of the ablation; one of the calibration error by place; presets, weights."""
     blocks = {}
     for name, ablation in ablations().items():
-        (_, columns, rows), (_, places, errors), _ = ablation_.tables(ablation)
+        quality, errors, _ = ablation_.tables(ablation)
         title = TITLES[name]
         sentence = ablation_.summary(ablation).replace(ablation.model, f"**{title}**", 1)
-        blocks[f"ablation of {name}"] = _block(sentence, "", *table_lines(columns, rows))
+        blocks[f"ablation of {name}"] = _block(sentence, "", *table_lines(quality.columns, quality.rows))
         blocks[f"places of {name}"] = _block(
-            f"**{title}**", "", *table_lines(["evidence", *(PLACES.get(p, p) for p in places[1:])], errors)
+            f"**{title}**",
+            "",
+            *table_lines(["evidence", *(PLACES.get(p, p) for p in errors.columns[1:])], errors.rows),
         )
     return {
         **blocks,
@@ -161,7 +163,7 @@ def presets() -> str:
     rows = []
     for name, policy in PRESETS.items():
         for title, ablation in ablations().items():
-            row, y = ablation.rows[-1], ablation.correct
+            row, y = ablation.stages[-1].row, ablation.correct
             accepted, rejected = row.confidence >= policy.accept_from, row.confidence < policy.reject_below
             rows.append(
                 [
@@ -223,32 +225,28 @@ def readme_blocks() -> dict[str, str]:
     rows = []
     for name in LIKE_FOR_LIKE:
         for condition in (INSERTING, WRITING_ON):
-            part, _ = blind_lines(name, condition)
+            asked, row, _ = blind_lines(name, condition)
+            found = tiers(row.confidence, row.correct)
             rows.append(
                 [
-                    *(TITLES[name].partition(",")[0], PLACES.get(condition, condition), str(part.asked)),
-                    *(percent(part.n_correct / part.asked), f"{part.metrics['skill']:+.2f}"),
-                    *(ablation_.share(part.tiers[tier]) for tier in ("accept", "reject")),
+                    *(TITLES[name].partition(",")[0], PLACES.get(condition, condition), str(asked)),
+                    *(percent(row.right / asked), f"{row.skill:+.2f}"),
+                    *(ablation_.share(found[tier]) for tier in ("accept", "reject")),
                 ]
             )
     return {"quality": _block(*table_lines(columns, rows))}
 
 
-def blind_lines(name: str, condition: str | None = None) -> tuple[Part, ReliabilityData]:
-    """What ships on the lines of the blind projects, of one condition or of both. The records hold the text
-    features of when they were scored, once."""
+def blind_lines(name: str, condition: str | None = None) -> tuple[int, Row, ReliabilityData]:
+    """What ships on the lines of the blind projects, of one condition or of both: how many were asked for,
+    the row and its reliability. The records hold the text features of when they were scored, once."""
     header, records = read_records(MODELS / "records" / "blind" / f"line-{name}.jsonl")
     calibrator = Calibrator.load(MODELS / "calibrators" / f"line-{name}.json")
     asked = [record for record in records if condition in (None, record.condition)]
-    offered = [record for record in asked if record.shown and record.logprobs]
-    confidence = calibrator.probabilities([record.evidence(header) for record in offered])
-    correct = np.array([record.correct["exact"] for record in offered])
-    groups = [record.group for record in offered]
-    with quietly():
-        metrics = summarise(confidence, correct, groups)
-    right = int(np.count_nonzero(correct))
-    part = Part(len(asked), correct.size, right, metrics, tiers(confidence, correct))
-    return part, reliability(confidence, correct)
+    answers = judged_by("exact", File("", Path(), header, len(records)), asked, "editor")
+    confidence = calibrator.probabilities([record.evidence(header) for record in answers.found])
+    row = Rows(answers, areas=True).row("what ships", "calibrator", APART, confidence)
+    return len(asked), row, reliability(confidence, answers.correct)
 
 
 def costs() -> str:
@@ -294,7 +292,7 @@ def evaluation_blocks() -> dict[str, str]:
     rows = [row for path in RECORDS for row in _score_rows(path)]
     columns = (
         *("model", "prompt", "task, right by", "asked", "offered", "right", "skill, out of fold", "AUC"),
-        "ECE",
+        BAND,
     )
     return {"records": _block(*table_lines(columns, rows))}
 
@@ -305,10 +303,9 @@ def _score_rows(path: Path) -> list[list[str]]:
     front = [header.model.name, header.prompt_version, header.task, str(len(records)), offered]
     if header.task == "line":
         # The last row of the ablation is what `score` would compute again.
-        last = ablations()[name_of(path)].rows[-1]
-        return [_score_row(front, "exact", last.n_correct, last.metrics)]
+        return [_score_row(front, ablations()[name_of(path)].stages[-1].row)]
     scores = score(header, records, headline=True)
-    rows = [_score_row(front, row.judge, scores.right[row.judge], row.metrics) for row in scores.rows]
+    rows = [_score_row(front, row) for row in scores.rows]
     model, prompt, task, asked, offered = front
     return rows + [
         [model, prompt, f"{task}, {judge}", asked, offered, str(right), "–", "–", "–"]
@@ -317,13 +314,11 @@ def _score_rows(path: Path) -> list[list[str]]:
     ]
 
 
-def _score_row(front: list[str], judge: str, right: int, metrics: Mapping[str, Interval]) -> list[str]:
+def _score_row(front: list[str], row: Row) -> list[str]:
     model, prompt, task, asked, offered = front
-    skill, roc, ece = (metrics.get(name) for name in ("skill", "auc", "ece"))
-    assert skill is not None
-    assert roc is not None
-    numbers = [f"{skill:+.2f}", f"{roc.value:.2f}", "–" if ece is None else f"{ece:.3f}"]
-    return [model, prompt, f"{task}, {judge}", asked, offered, str(right), *numbers]
+    assert row.auc is not None
+    numbers = [f"{row.skill:+.2f}", f"{row.auc.value:.2f}", banded(row.ece, 3)]
+    return [model, prompt, f"{task}, {row.judge}", asked, offered, str(row.right), *numbers]
 
 
 @functools.cache

@@ -42,7 +42,7 @@ from lsp_calib.confidence.features import GRAMMAR
 from lsp_calib.corpus.lines import INSERTING, WRITING_ON
 from lsp_calib.corpus.records import read_records
 from lsp_calib.languages import family_of, name_of
-from lsp_calib.studies.report import percent
+from lsp_calib.studies.tables import percent
 from lsp_calib.values import Evidence, ModelIdentity
 
 MODELS = home.shipped_models()

@@ -28,7 +28,7 @@ from lsp_calib.calibration.scores import expected_calibration_error, skill_score
 from lsp_calib.calibration.tiers import PRESETS
 from lsp_calib.calibration.validation import grouped_folds
 from lsp_calib.corpus.records import Header, read_records
-from lsp_calib.studies.calibration_errors import simultaneous_errors
+from lsp_calib.studies.statistics import simultaneous_errors
 
 PAGE = Path(__file__).parents[2] / "docs" / "confidence.md"
 PICTURE = PAGE.parent / "img" / "typed-along.png"

@@ -24,21 +24,20 @@ from lsp_calib.corpus.lines import INSERTING, WRITING_ON
 from lsp_calib.corpus.records import FeatureList, Header, Record, write_records
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.studies import ablation as ablations
-from lsp_calib.studies import evaluate, figures
 from lsp_calib.studies.ablation import (
-    ALL,
     FIRST_T,
     SHIPPED,
     STEPS,
     TARGETS,
     Ablation,
-    Row,
     Share,
+    Stage,
     Step,
     acceptable,
     run_ablation,
 )
-from lsp_calib.studies.scores import fit_curve
+from lsp_calib.studies.score import ALL
+from lsp_calib.studies.statistics import fit_curve
 from lsp_calib.values import ModelIdentity
 
 LISTED = FeatureList.present()
@@ -86,12 +85,12 @@ def ablation() -> Ablation:
     return run_ablation(HEADER, made_up(), FEW, resamples=40)
 
 
-def row_of(ablation: Ablation, name: str) -> Row:
-    return next(row for row in ablation.rows if row.name == name)
+def stage_of(ablation: Ablation, name: str) -> Stage:
+    return next(stage for stage in ablation.stages if stage.name == name)
 
 
-def skill(row: Row) -> float:
-    value = row.metrics["skill"].value
+def skill(stage: Stage) -> float:
+    value = stage.row.skill.value
     assert value is not None
     return value
 
@@ -101,18 +100,21 @@ def test_a_row_of_one_measure_is_platt_scaling_of_it_out_of_fold(ablation: Ablat
     correct = [record.correct["exact"] for record in shown]
     raw = [float(np.exp(sum(record.logprobs))) for record in shown]
     expected = out_of_fold(raw, correct, [record.group for record in shown], fit_curve)
-    row = row_of(ablation, "total")
+    stage = stage_of(ablation, "total")
+    row = stage.row
     assert row.confidence == pytest.approx(expected)
-    assert (row.n, row.n_correct) == (len(shown), sum(correct))
-    assert skill(row) == pytest.approx(skill_score(expected, correct))
+    assert (row.n, row.right) == (len(shown), sum(correct))
+    assert skill(stage) == pytest.approx(skill_score(expected, correct))
     assert ablation.correct.tolist() == correct
     assert ablation.asked == 240
     assert list(ablation.groups) == [record.group for record in shown]
 
 
 def test_what_the_text_tells_shows_only_where_it_may_be_used(ablation: Ablation) -> None:
-    assert skill(row_of(ablation, "text")) > skill(row_of(ablation, "total")) + 0.1
-    assert skill(row_of(ablation, "text above")) == pytest.approx(skill(row_of(ablation, "total")), abs=0.03)
+    assert skill(stage_of(ablation, "text")) > skill(stage_of(ablation, "total")) + 0.1
+    assert skill(stage_of(ablation, "text above")) == pytest.approx(
+        skill(stage_of(ablation, "total")), abs=0.03
+    )
 
 
 def test_labels_of_a_project_do_not_touch_its_own_predictions() -> None:
@@ -123,16 +125,19 @@ def test_labels_of_a_project_do_not_touch_its_own_predictions() -> None:
     ]
     mine = [record.group == apart for record in records if record.shown]
     for step in FEW:
-        (before,), (after,) = (run_ablation(HEADER, r, [step], resamples=20).rows for r in (records, turned))
-        assert after.confidence[mine] == pytest.approx(before.confidence[mine])
-        assert after.confidence != pytest.approx(before.confidence)
+        (before,), (after,) = (
+            run_ablation(HEADER, r, [step], resamples=20).stages for r in (records, turned)
+        )
+        assert after.row.confidence[mine] == pytest.approx(before.row.confidence[mine])
+        assert after.row.confidence != pytest.approx(before.row.confidence)
 
 
 def test_rows_whose_features_the_records_lack_are_left_out() -> None:
     bare = [attrs.evolve(record, features=(), features_above=(), entropies=()) for record in made_up()]
     found = run_ablation(attrs.evolve(HEADER, features=None), bare, resamples=20)
-    names = [row.name for row in found.rows]
-    complete = [step.name for step in STEPS if step.needs <= {"log-probabilities"}]
+    names = [stage.name for stage in found.stages]
+    needed = {step.name: {FEATURES[one].needs for one in step.features if one in FEATURES} for step in STEPS}
+    complete = [name for name, needs in needed.items() if needs <= {"log-probabilities"}]
     assert names == complete
     with pytest.raises(DataError, match="at least 20"):
         run_ablation(HEADER, made_up(20), FEW)
@@ -145,8 +150,8 @@ def test_held_out_projects_are_left_out_and_counted() -> None:
     kept = [record for record in records if record.group not in apart]
     alone = run_ablation(HEADER, kept, FEW[:2], resamples=20)
     assert (found.asked, found.left_out) == (180, 60)
-    assert [row.to_json() for row in found.rows] == [row.to_json() for row in alone.rows]
-    assert found.parts == alone.parts
+    assert [stage.to_json() for stage in found.stages] == [stage.to_json() for stage in alone.stages]
+    assert found.to_json()["conditions"] == alone.to_json()["conditions"]
     assert "60 further lines, of held-out projects, are left out." in ablations.summary(found)
     assert "left out" not in ablations.summary(alone)
     everything = tuple({record.group for record in records})
@@ -173,12 +178,11 @@ def test_the_last_row_is_what_ships() -> None:
 
 
 def test_tiers_and_places_add_up(ablation: Ablation) -> None:
-    for row in ablation.rows:
-        assert sum(share.n for share in row.tiers.values()) == row.n
-        assert sum(share.right for share in row.tiers.values()) == row.n_correct
-        assert set(row.errors) == {ALL, *PLACES}
-        assert sum(row.errors[place].n for place in PLACES) == row.errors[ALL].n == row.n
-        assert row.calibrated == all(error.value <= error.limit for error in row.errors.values())
+    for stage in ablation.stages:
+        assert sum(share.n for share in stage.tiers.values()) == stage.row.n
+        assert sum(share.right for share in stage.tiers.values()) == stage.row.right
+        assert set(stage.errors) == {ALL, *PLACES}
+        assert sum(stage.errors[place].n for place in PLACES) == stage.errors[ALL].n == stage.row.n
 
 
 def test_the_last_row_is_told_apart_by_condition() -> None:
@@ -188,15 +192,14 @@ def test_the_last_row_is_told_apart_by_condition() -> None:
     writing = [attrs.evolve(one, condition=WRITING_ON) for one in records[::2]]
     mixed = run_ablation(HEADER, [*writing, *records[1::2]], FEW[:3], resamples=40)
     assert list(mixed.parts) == [INSERTING, WRITING_ON]
-    assert mixed.parts[WRITING_ON].asked == len(writing)
-    assert sum(part.asked for part in mixed.parts.values()) == mixed.asked
-    assert sum(part.n for part in mixed.parts.values()) == mixed.rows[-1].n
-    assert sum(part.n_correct for part in mixed.parts.values()) == mixed.rows[-1].n_correct
-    for condition, part in mixed.parts.items():
+    last = mixed.stages[-1].row
+    assert mixed.parts[WRITING_ON][0] == len(writing)
+    assert sum(asked for asked, _ in mixed.parts.values()) == mixed.asked
+    assert sum(row.n for _, row in mixed.parts.values()) == last.n
+    for condition, (_, row) in mixed.parts.items():
         chosen = np.array([r.condition == condition for r in [*writing, *records[1::2]] if r.shown])
-        expected = skill_score(mixed.rows[-1].confidence[chosen], mixed.correct[chosen])
-        assert part.metrics["skill"].value == pytest.approx(expected)
-        assert sum(share.n for share in part.tiers.values()) == part.n
+        expected = skill_score(last.confidence[chosen], mixed.correct[chosen])
+        assert row.skill.value == pytest.approx(expected)
 
 
 def test_a_condition_with_few_answers_is_left_out() -> None:
@@ -224,20 +227,19 @@ def test_a_threshold_is_chosen_on_other_folds_than_it_is_counted_on(
 
 
 def test_tables_are_whole_and_say_the_same_as_the_numbers(ablation: Ablation) -> None:
-    text = ablations.markdown([ablation])
-    for block in text.split("## ")[1:]:
-        assert len({line.count("|") for line in block.splitlines() if line.startswith("|")}) == 1, block
-    for row in ablation.rows:
-        interval = row.metrics["skill"]
-        assert f"{interval.value:+.2f} ({interval.low:+.2f} to {interval.high:+.2f})" in text
-        error = row.errors["mid-word"]
-        assert f"{error.value:.3f} ({error.limit:.3f})" in text
+    quality, errors, _ = ablations.tables(ablation)
+    for stage, words, limits in zip(ablation.stages, quality.rows, errors.rows, strict=True):
+        interval = stage.row.skill
+        shown = f"{interval.value:+.2f} ({interval.low:+.2f} to {interval.high:+.2f})".replace("-", "−")
+        assert words[1] == shown
+        error = stage.errors["mid-word"]
+        assert f"{error.value:.3f} ({error.limit:.3f})" in " ".join(limits)
     lines = list(csv.DictReader(io.StringIO(ablations.comma_separated([ablation]))))
     found = {(line["evidence"], line["metric"]): line for line in lines}
     assert len(found) == len(lines)
     document = json.loads(json.dumps(ablation.to_json()))
     for row in document["rows"]:
-        assert float(found[row["name"], "skill"]["value"]) == row["metrics"]["skill"]["value"]
+        assert float(found[row["name"], "skill"]["value"]) == pytest.approx(row["skill"]["value"], abs=1e-6)
         assert float(found[row["name"], "ece.all"]["high"]) == row["errors"][ALL]["limit"]
         for target in TARGETS:
             share = row["acceptable"][f"{target:g}"]
@@ -246,7 +248,7 @@ def test_tables_are_whole_and_say_the_same_as_the_numbers(ablation: Ablation) ->
 
 def test_the_figures_checksum_changes_with_what_it_shows(ablation: Ablation) -> None:
     assert ablations.checksum([ablation]) == ablations.checksum([ablation])
-    fewer = attrs.evolve(ablation, rows=ablation.rows[:-1])
+    fewer = attrs.evolve(ablation, stages=ablation.stages[:-1])
     assert ablations.checksum([fewer]) != ablations.checksum([ablation])
 
 
@@ -254,12 +256,6 @@ def test_a_share_knows_its_precision_and_its_lower_bound() -> None:
     share, nothing = Share(40, 38, 100), Share(0, 0, 100)
     assert (share.share, share.precision, share.least) == (0.4, 0.95, least_rate(38, 40))
     assert nothing.precision is nothing.least is None
-
-
-def drawn_once(draw: figures.Draw, path: Path, _description: str = "") -> Path:
-    """The file of a figure that is made, and not written, which takes most of the time."""
-    draw()
-    return path
 
 
 class TestCommand:
@@ -279,46 +275,31 @@ class TestCommand:
         out = tmp_path / "a" / "b"
         result = self.invoke(file, "--output", out, "--json")
         assert result.exit_code == 0, result.output
-        assert {path.name for path in out.iterdir()} == {
-            f"confidence.{kind}" for kind in ("md", "csv", "json")
-        }
+        assert {path.name for path in out.iterdir()} == {f"confidence.{kind}" for kind in ("csv", "json")}
         written = json.loads((out / "confidence.json").read_text("utf-8"))["ablations"]
         assert json.loads(result.stdout)["ablations"] == written
         assert written[0]["rows"][-1]["name"] == SHIPPED
 
-    def test_figures_are_of_what_was_computed(
-        self, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(evaluate, "run_ablation", partial(run_ablation, steps=FEW))
-        report = evaluate.compare_evidence([file], tmp_path / "out", figure=True, resamples=20)
-        report.print()
-        drawn = [path for path in report.files if path.suffix == ".svg"]
-        names = ["confidence-ladder", "confidence-reliability-m"]
-        assert [path.stem for path in drawn] == names
-        assert ablations.checksum(report.ablations) in drawn[0].read_text("utf-8")
-
     def test_two_prompts_of_a_model_are_told_apart(
         self, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(evaluate, "run_ablation", partial(run_ablation, steps=FEW[:2]))
-        monkeypatch.setattr(figures, "save", drawn_once)
+        monkeypatch.setattr(ablations, "run_ablation", partial(run_ablation, steps=FEW[:2]))
         other = tmp_path / "other.jsonl"
         write_records(other, attrs.evolve(HEADER, prompt_version="line-prefix-2"), made_up(100, 4, seed=1))
-        report = evaluate.compare_evidence([file, other], tmp_path / "out", figure=True, resamples=20)
-        drawn = {path.stem for path in report.files if path.suffix == ".svg"}
-        assert {f"confidence-reliability-m-line-prefix-{n}" for n in (1, 2)} <= drawn
+        report = ablations.compare_evidence([file, other], tmp_path / "out", figure=True, resamples=20)
+        report.print()
+        (drawn,) = [path for path in report.files if path.suffix == ".svg"]
+        assert ablations.checksum(report.ablations) in drawn.read_text("utf-8")
         text = (tmp_path / "out" / "confidence.csv").read_text("utf-8")
         lines = list(csv.DictReader(io.StringIO(text)))
         assert {line["prompt"] for line in lines} == {"line-prefix-1", "line-prefix-2"}
         keys = [(line["model"], line["prompt"], line["evidence"], line["metric"]) for line in lines]
         assert len(set(keys)) == len(keys)
-        # The same prompt twice is drawn as well.
-        assert len(ablations.draw(report.ablations[:1] * 2, tmp_path / "twice")) == 3
 
     def test_more_files_than_a_figure_shows_are_refused_before_anything_is_computed(
         self, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(evaluate, "run_ablation", None)
+        monkeypatch.setattr(ablations, "run_ablation", None)
         result = self.invoke(file, file, file, "--output", tmp_path / "out", "--figure")
         assert result.exit_code == SettingsError.exit_code
         assert "at most 2 files of records; 3 were given" in result.stderr

@@ -236,28 +236,6 @@ def test_to_hold_out_nothing_is_told_from_saying_nothing(
     assert given == [count, count]
 
 
-@pytest.fixture
-def summaries(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`eval summary` asks for these functions, without the data."""
-    items = [(f"{n % 5}/f:{n}", {"item": f"{n % 5}/f:{n}", "group": str(n % 5)}) for n in range(30)]
-    monkeypatch.setattr("lsp_calib.studies.tasks.summary_task", lambda *_: Task(SUMMARY, tuple(items)))
-
-
-@pytest.mark.usefixtures("home", "summaries")
-def test_a_measure_needs_what_it_is_made_of(tmp_path: Path, asked: list[Task]) -> None:
-    options = ("summary", "--output", tmp_path / "out", "--measure")
-    for measure, observed in (("ask", "scale"), ("normalised", "text"), ("verbalised", "ask"), ("scale", "")):
-        result = run_eval(*options, measure, "--observe", observed)
-        assert result.exit_code == SettingsError.exit_code
-        assert f"--measure {measure} is made of what is observed with --observe" in result.stderr
-    assert not asked
-    for measure, observed in (("ask", "follow-up"), ("normalised", "ask,text"), ("scale", "scale")):
-        assert isinstance(run_eval(*options, measure, "--observe", observed).exception, AskedError)
-    # What an earlier run has observed need not be asked for again.
-    (tmp_path / "out" / "records.jsonl").touch()
-    assert isinstance(run_eval(*options, "scale").exception, AskedError)
-
-
 def test_options_that_contradict_the_records_are_refused(tmp_path: Path) -> None:
     """They were passed over in silence."""
     path = tmp_path / "r.jsonl"

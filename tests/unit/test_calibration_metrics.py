@@ -1,4 +1,4 @@
-"""Metrics: as scikit-learn and relplot have them, by hand elsewhere; where they warn, and their resamples."""
+"""Metrics: as scikit-learn has them, by hand elsewhere; where they warn, and their resamples."""
 
 import math
 import time
@@ -19,22 +19,11 @@ from lsp_calib.calibration.validation import (
     summarise,
 )
 from lsp_calib.errors import DataError
-from lsp_calib.studies.calibration_errors import (
-    debiased_calibration_error,
-    ks_calibration_error,
-    smooth_ece,
-)
 
 # One class and a single bin are the rule here; that one is warned is tested below.
 pytestmark = pytest.mark.filterwarnings("ignore::lsp_calib.calibration.arrays.CalibrationWarning")
 
 ALL = [brier_score, skill_score, log_loss, auc, expected_calibration_error]
-ERRORS = [
-    debiased_calibration_error,
-    lambda p, y: debiased_calibration_error(p, y, 5, "width"),
-    ks_calibration_error,
-    smooth_ece,
-]
 pair = st.tuples(st.floats(0.0, 1.0), st.booleans())
 pairs = st.lists(pair, min_size=1, max_size=60)
 # Few distinct values, so that ties and bin edges are the rule.
@@ -99,7 +88,7 @@ def test_bin_edges(edge, partner, together):
     assert gap == pytest.approx(one_bin if together else two_bins)
 
 
-@pytest.mark.parametrize("metric", [*ALL, *ERRORS])
+@pytest.mark.parametrize("metric", ALL)
 @pytest.mark.parametrize(
     ("p", "y"),
     [
@@ -188,29 +177,6 @@ def test_a_metric_of_drawn_items_is_the_metric_of_their_copies(metric, items, se
     assert np.array_equal(of_items(metric, p, y)(drawn), metric(p[drawn], y[drawn]), equal_nan=True)
 
 
-@given(items=st.one_of(pairs, coarse))
-def test_repeating_every_pair_does_not_matter_where_noise_is_not_taken_out(items):
-    p, y = split(items)
-    p3, y3 = np.tile(p, 3), np.tile(y, 3)
-    assert ks_calibration_error(p3, y3) == pytest.approx(ks_calibration_error(p, y), abs=1e-12)
-    assert smooth_ece(p3, y3) == pytest.approx(smooth_ece(p, y), abs=5e-3)
-
-
-def test_smooth_ece_agrees_with_its_authors_package():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what it imports is deprecated here and there
-        relplot = pytest.importorskip("relplot")
-    rng = np.random.default_rng(3)
-    cases = [([0.5], [True]), ([1.0], [False]), ([0.0, 1.0], [True, False]), ([0.3] * 50, [True] * 50)]
-    for n in (2, 10, 100, 3000):
-        for shape in ((0.2, 0.2), (1, 1), (5, 1)):
-            p = rng.beta(*shape, n)
-            cases += [(p, rng.random(n) < p), (np.round(p, 1), rng.random(n) < p**2)]
-    for p, y in cases:
-        theirs = relplot.smECE(np.array(p), np.array(y, dtype=float))
-        assert smooth_ece(p, y) == pytest.approx(theirs, abs=1e-9)
-
-
 @pytest.mark.parametrize("metric", [auc, skill_score])
 def test_one_class_is_warned_of_with_n(metric):
     with pytest.warns(CalibrationWarning, match="all 3 labels are of one class") as record:
@@ -223,8 +189,5 @@ def test_quiet_is_quiet_and_ends():
         warnings.simplefilter("error")
         with quietly():
             auc([0.5], [True])
-        # Neither has bins, nor needs two classes.
-        ks_calibration_error([0.5], [True])
-        smooth_ece([0.5], [True])
     with pytest.warns(CalibrationWarning):
         auc([0.5], [True])

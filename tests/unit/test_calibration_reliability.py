@@ -8,7 +8,6 @@ import pytest
 from lsp_calib.calibration.arrays import CalibrationWarning
 from lsp_calib.calibration.reliability import reliability, wilson_interval
 from lsp_calib.errors import DataError
-from lsp_calib.studies.calibration_errors import risk_coverage
 
 
 def simulated(n, seed, power=1.0):
@@ -70,29 +69,3 @@ def test_what_cannot_be_measured_is_refused_or_warned_of():
         reliability([0.5] * 4, [True, False] * 2)
     with pytest.warns(CalibrationWarning, match="2 labels are of one class"):
         reliability([0.1, 0.9], [True, True])
-
-
-def test_by_hand():
-    curve = risk_coverage([0.9, 0.5, 0.5, 0.1], [True, True, False, False])
-    assert curve.n == 4
-    assert curve.threshold.tolist() == [0.9, 0.5, 0.1]
-    assert curve.coverage.tolist() == [0.25, 0.75, 1.0]
-    assert curve.risk.tolist() == [0.0, pytest.approx(1 / 3), 0.5]
-    # Wrong ones by coverage c: 0 to 1/4, then (c - 1/4) / 2 to 3/4, then c - 1/2. Over c, integrated:
-    area = (0.25 - 0.125 * math.log(3)) + (0.25 - 0.5 * math.log(4 / 3))
-    assert curve.area == pytest.approx(area)
-
-
-def test_a_perfect_ranking_has_no_excess_and_the_published_area():
-    p = np.linspace(0, 1, 100)
-    curve = risk_coverage(p, p > 0.3)
-    error = np.mean(p <= 0.3)
-    assert curve.area == pytest.approx(error + (1 - error) * math.log(1 - error))
-    assert curve.excess_area == pytest.approx(0.0, abs=1e-12)
-    assert risk_coverage(p, p < 0.3).excess_area > 0.3
-
-
-def test_what_cannot_be_measured_is_refused():
-    for p, y in (([], []), ([0.5], [True, False]), ([math.nan], [True])):
-        with pytest.raises(DataError):
-            risk_coverage(p, y)

@@ -9,7 +9,7 @@ from lsp_calib.calibration.arrays import quietly
 from lsp_calib.calibration.binomial import least_rate, lower_tail
 from lsp_calib.calibration.scores import expected_calibration_error
 from lsp_calib.errors import DataError
-from lsp_calib.studies.calibration_errors import simultaneous_errors
+from lsp_calib.studies.statistics import simultaneous_errors
 
 RNG = np.random.default_rng(5)
 P = RNG.uniform(size=400)

@@ -459,13 +459,11 @@ def test_what_can_be_recorded_is_listed_where_something_else_is_asked_for(
     assert words in result.stderr
 
 
-def test_the_command_line_names_all_that_can_be_recorded_and_all_measures() -> None:
+def test_the_command_line_names_all_that_can_be_recorded() -> None:
     from lsp_calib.studies.ask import Reflected
-    from lsp_calib.studies.cli import MEASURES, SUMMARIES_OBSERVED
-    from lsp_calib.studies.reflective_scores import FORMS
+    from lsp_calib.studies.cli import SUMMARIES_OBSERVED
 
     assert tuple(Reflected) == SUMMARIES_OBSERVED
-    assert tuple(FORMS) == MEASURES
 
 
 def test_two_projects_of_one_name_are_two_projects(tmp_path: Path) -> None:

@@ -19,10 +19,10 @@ from lsp_calib.corpus.tasks import Task, project_names
 from lsp_calib.errors import DataError, SandboxError
 from lsp_calib.studies import covering_tests
 from lsp_calib.studies.covering_tests import Project, judge, line_passes, with_tests
+from lsp_calib.studies.evaluate import cross_table
 from lsp_calib.studies.paper import repeat_studies
 from lsp_calib.studies.sandbox import bwrap
 from lsp_calib.studies.sandbox.suite import is_test
-from lsp_calib.studies.scores import cross_table
 from lsp_calib.studies.tasks import prefix_task
 
 pytestmark = pytest.mark.usefixtures("walls")

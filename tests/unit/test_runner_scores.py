@@ -17,21 +17,15 @@ from lsp_calib import home as state
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.purpose import Purpose
-from lsp_calib.calibration.validation import Interval
 from lsp_calib.cli import main
 from lsp_calib.commands.calibrate import fit_records
 from lsp_calib.corpus.records import Header, Record, read_records, write_records
 from lsp_calib.corpus.thresholds import shipped_thresholds
 from lsp_calib.errors import DataError, SettingsError
-from lsp_calib.studies import report
-from lsp_calib.studies.scores import (
-    ALL,
-    FIRST,
-    Row,
-    Scores,
-    score,
-    without_empty_ece,
-)
+from lsp_calib.studies import evaluate
+from lsp_calib.studies.evaluate import FIRST, Scores, score, tiers_of
+from lsp_calib.studies.score import ALL, APART, HELD_OUT, RAW, Row
+from lsp_calib.studies.statistics import OURS
 from lsp_calib.values import ModelIdentity
 
 SHIPPED = state.shipped_models() / "records" / "line-smollm2-135m.jsonl"
@@ -79,11 +73,11 @@ def test_the_main_row_is_what_the_calibrator_says_of_itself() -> None:
     header, records = read_records(SHIPPED)
     calibrator = Calibrator.load(state.shipped_models() / "calibrators" / "line-smollm2-135m.json")
     scores = score(header, records, frozenset(header.held_out), resamples=20, headline=True)
-    row = row_of(scores, measure=calibrator.measure, rescaled=True, stratum=ALL, part="fit")
+    row = row_of(scores, measure=calibrator.measure, rescaling=OURS, stratum=ALL, folds=APART)
     assert scores.best == calibrator.measure
-    assert (row.n, row.n_correct) == (calibrator.n, calibrator.n_correct)
-    for name, interval in calibrator.metrics.items():
-        assert row.metrics[name].value == pytest.approx(interval.value, rel=1e-8)
+    assert (row.n, row.right) == (calibrator.n, calibrator.n_correct)
+    for name in ("skill", "auc", "ece"):
+        assert getattr(row, name).value == pytest.approx(calibrator.metrics[name].value, rel=1e-8)
     # Reports try more numbers of first tokens than calibrators, and say the choice of each fold.
     assert scores.first["exact"] in FIRST
     assert len(scores.per_fold["exact"]) == 5
@@ -100,27 +94,26 @@ def test_without_an_encoder_and_held_out_projects_it_is_what_the_calibrator_says
     scores = score(header, records, resamples=20, headline=True)
     calibrator = fit_records(header, records, shipped=True, created="2026-11-25")[0].calibrator
     skill = calibrator.metrics["skill"].value
-    assert [row.metrics["skill"].value for row in scores.rows if row.judge == "most-agree"] == [
-        pytest.approx(skill)
-    ]
+    assert [row.skill.value for row in scores.rows if row.judge == "most-agree"] == [pytest.approx(skill)]
 
 
 def test_a_headline_is_what_it_is_among_all_rows(scores: Scores) -> None:
     alone = score(HEADER, made_up(N, PROJECTS), frozenset(scores.held_out), resamples=50, headline=True)
-    same = [r for r in scores.rows if (r.measure, r.stratum, r.rescaled) == (scores.best, ALL, True)]
-    assert {(r.judge, r.part) for r in same} == {
-        (j, p) for j in ("exact", "tests") for p in ("fit", "held-out")
+    same = [r for r in scores.rows if (r.measure, r.stratum, r.rescaling) == (scores.best, ALL, OURS)]
+    assert {(r.judge, r.folds) for r in same} == {
+        (judge, folds) for judge in ("exact", "tests") for folds in (APART, HELD_OUT)
     }
-    assert alone == attrs.evolve(scores, rows=tuple(same))
+    assert [r.to_json() for r in alone.rows] == [r.to_json() for r in same]
+    assert attrs.evolve(alone, rows=()) == attrs.evolve(scores, rows=())
 
 
 def test_what_is_held_out_is_in_no_row_of_the_fit(scores: Scores) -> None:
     offered = [r for r in made_up(N, PROJECTS) if r.shown]
     apart = [r for r in offered if r.group in scores.held_out]
-    fit = row_of(scores, judge="exact", part="fit", stratum=ALL, measure=scores.best, rescaled=True)
-    held = row_of(scores, judge="exact", part="held-out", stratum=ALL)
+    fit = row_of(scores, judge="exact", folds=APART, stratum=ALL, measure=scores.best, rescaling=OURS)
+    held = row_of(scores, judge="exact", folds=HELD_OUT, stratum=ALL)
     assert (fit.n, held.n) == (len(offered) - len(apart), len(apart))
-    assert held.n_correct == sum(r.correct["exact"] for r in apart)
+    assert held.right == sum(r.correct["exact"] for r in apart)
 
 
 def test_labels_of_held_out_projects_do_not_touch_the_others(scores: Scores) -> None:
@@ -132,26 +125,30 @@ def test_labels_of_held_out_projects_do_not_touch_the_others(scores: Scores) -> 
         for r in made_up(N, PROJECTS)
     ]
     again = score(HEADER, turned, apart, resamples=50)
-    assert [r for r in again.rows if r.part == "fit"] == [r for r in scores.rows if r.part == "fit"]
-    assert [r for r in again.rows if r.part == "held-out"] != [r for r in scores.rows if r.part == "held-out"]
+
+    def of(found: Scores, *, apart: bool) -> list[dict[str, Any]]:
+        return [row.to_json() for row in found.rows if (row.folds == HELD_OUT) == apart]
+
+    assert of(again, apart=False) == of(scores, apart=False)
+    assert of(again, apart=True) != of(scores, apart=True)
 
 
 def test_strata_tiers_and_judges_add_up(scores: Scores) -> None:
     for judge in ("exact", "tests"):
-        for part in ("fit", "held-out"):
+        for part in (APART, HELD_OUT):
             rows = [
                 r
                 for r in scores.rows
-                if (r.judge, r.part, r.measure, r.rescaled) == (judge, part, scores.best, True)
+                if (r.judge, r.folds, r.measure, r.rescaling) == (judge, part, scores.best, OURS)
             ]
             (whole,) = [r for r in rows if r.stratum == ALL]
             kinds = [r for r in rows if r.stratum != ALL]
             assert [r.stratum for r in kinds] == ["mid-line", "mid-word"]
             assert whole.n == sum(r.n for r in kinds)
-            assert whole.n_correct == sum(r.n_correct for r in kinds)
+            assert whole.right == sum(r.right for r in kinds)
             for row in rows:
-                assert sum(n for n, _ in row.tiers.values()) == row.n
-                assert sum(right for _, right in row.tiers.values()) == row.n_correct
+                assert sum(one["n"] for one in tiers_of(row).values()) == row.n
+                assert sum(one["right"] for one in tiers_of(row).values()) == row.right
     assert scores.right["tests"] >= scores.right["exact"]
 
 
@@ -163,7 +160,7 @@ def test_answers_whose_probabilities_cannot_be_believed_are_counted_apart() -> N
     ]
     scores = score(HEADER, doubtful, resamples=20)
     assert scores.doubtful == 2
-    assert row_of(scores, judge="exact", measure="total", rescaled=True).n == scores.offered - 2
+    assert row_of(scores, judge="exact", measure="total", rescaling=OURS).n == scores.offered - 2
 
 
 def test_too_few_answers_and_mixed_records_are_data_errors() -> None:
@@ -175,32 +172,35 @@ def test_too_few_answers_and_mixed_records_are_data_errors() -> None:
 
 
 def test_csv_and_json_hold_every_number(scores: Scores) -> None:
-    lines = list(csv.DictReader(io.StringIO(report.comma_separated(scores))))
-    found = {
-        (r["part"], r["judge"], r["stratum"], r["measure"], r["rescaled"], r["metric"]): r["value"]
-        for r in lines
-    }
+    lines = list(csv.DictReader(io.StringIO(evaluate.comma_separated(scores))))
+    names = ("judge", "measure", "rescaling", "folds", "stratum")
+    found = {(*(line[name] for name in names), line["metric"]): line["value"] for line in lines}
     assert len(found) == len(lines)
     document = json.loads(json.dumps(scores.to_json()))
     for row in document["rows"]:
-        key = (row["part"], row["judge"], row["stratum"], row["measure"], str(row["rescaled"]))
-        for name, interval in row["metrics"].items():
-            text = found[(*key, name)]
-            assert (float(text) if text else None) == interval["value"]
+        key = tuple(row[name] for name in names)
+        for name in ("skill", "auc", "ece"):
+            if row[name] is not None:
+                text = found[(*key, name)]
+                value = float(text) if text else None
+                assert value == pytest.approx(row[name]["value"], abs=1e-6)
     assert document["header"]["model"]["name"] == "m"
-    assert "rows" in document
-    assert document["asked"] == N
+    assert (document["profile"], document["asked"]) == ("editor", N)
 
 
 def test_markdown_tables_are_whole(scores: Scores) -> None:
-    text = report.markdown(scores)
+    text = evaluate.markdown(scores)
     for block in text.split("## ")[1:]:
         widths = {line.count("|") for line in block.splitlines() if line.startswith("|")}
         assert len(widths) == 1, block
     assert "project-1.1" in text
-    best = row_of(scores, judge="exact", part="fit", stratum=ALL, measure=scores.best, rescaled=True)
-    skill = best.metrics["skill"]
-    assert f"{skill.value:+.2f} ({skill.low:+.2f} to {skill.high:+.2f})" in text
+    best = row_of(scores, judge="exact", folds=APART, stratum=ALL, measure=scores.best, rescaling=OURS)
+    skill, ece = best.skill, best.ece
+    words = f"{skill.value:+.2f} ({skill.low:+.2f} to {skill.high:+.2f})".replace("-", "−")
+    assert ece is not None
+    assert f"| {words} |" in text
+    assert "ECE; a calibrated score would show" in text
+    assert f"| {ece.value:.3f}; {ece.low:.3f} to {ece.high:.3f} |" in text
 
 
 @pytest.mark.usefixtures("home")
@@ -383,16 +383,20 @@ def test_a_task_at_which_a_model_fails_has_no_scores_and_a_sentence_that_says_so
         "Right (exact): 1 of 320 items asked for, at most 1 %",
         "Right (tests): 3 of 320 items asked for, at most 1 %",
     ]
-    report.write(scores, tmp_path)
+    evaluate.write(scores, tmp_path)
     text = (tmp_path / "scores.md").read_text("utf-8")
     assert "3 of 320" in text
     assert "0.013" not in text
 
 
-def test_no_ece_is_given_for_a_confidence_that_tells_nothing() -> None:
-    metrics = {name: Interval(value, None, None) for name, value in (("skill", 0.049), ("ece", 0.01))}
-    assert set(without_empty_ece(metrics)) == {"skill"}
-    metrics["skill"] = Interval(0.05, None, None)
-    assert set(without_empty_ece(metrics)) == {"skill", "ece"}
-    metrics["skill"] = Interval(None, None, None)
-    assert set(without_empty_ece(metrics)) == {"skill"}
+def test_a_study_is_scored_on_every_item_asked_and_says_so() -> None:
+    header, records = read_records(
+        state.shipped_models() / "records" / "studies" / "synthesis-mbpp-smollm2-135m.jsonl"
+    )
+    kept = [record for record in records if not record.shown] + records[:300]
+    scores = score(header, kept, resamples=20)
+    assert scores.profile == "paper"
+    assert {row.n for row in scores.rows if row.folds != HELD_OUT} == {len(kept)}
+    assert "every item asked for counts, an empty answer as a failure" in evaluate.markdown(scores)
+    raw = next(row for row in scores.rows if (row.measure, row.rescaling) == ("total", RAW))
+    assert not raw.confidence[[not record.tokens for record in kept]].any()

@@ -16,7 +16,7 @@ from lsp_calib.cli import main
 from lsp_calib.corpus.records import Journal, Record, read_records, write_records
 from lsp_calib.errors import DataError
 from lsp_calib.studies.ask import LISTED
-from lsp_calib.studies.reflective_scores import FORMS, score_reflective
+from lsp_calib.studies.statistics import OURS
 
 
 def reflecting(n: int = 120) -> list[Record]:
@@ -67,68 +67,20 @@ def test_records_are_read_as_they_were_written_and_old_ones_stay_readable(tmp_pa
         read_records(tmp_path / "bad.jsonl")
 
 
-def test_each_form_of_a_measure_is_scored_raw_and_rescaled() -> None:
-    for measure, forms in FORMS.items():
-        scores = score_reflective(OBSERVED, judged(), measure, resamples=20)
-        found = {(row.measure, row.rescaled) for row in scores.rows if row.judge == "best-f1"}
-        assert found <= {(name, rescaled) for name in forms for rescaled in (False, True)}
-        assert {rescaled for _, rescaled in found} == {False, True}
-    scores = score_reflective(OBSERVED, judged(), "normalised", resamples=20)
-    skill = {
-        (row.measure, row.rescaled): row.metrics["skill"].value
-        for row in scores.rows
-        if row.judge == "best-f1"
-    }
-    assert (skill["true / (true + false)", True] or 0.0) > 0.4
-    nothing = score_reflective(OBSERVED, judged(), "scale", resamples=20)
-    (vote,) = (
-        row
-        for row in nothing.rows
-        if (row.judge, row.measure, row.rescaled) == ("best-f1", "vote of five", True)
-    )
-    assert (vote.metrics["skill"].value or 0.0) < 0.05, "the same vote for all"
-    assert any("no rating: 25 %" in note for note in nothing.notes)
-    assert any("0.5 for want of a number: 67 %" in note for note in scored("verbalised").notes)
-    with pytest.raises(DataError, match="--observe ask,"):
-        score_reflective(HEADER, made_up(), "ask")
-
-
-def test_all_numbers_of_a_measure_are_of_what_is_not_held_out() -> None:
-    records = judged()
-    apart = frozenset({records[0].group, records[1].group})
-    kept = [record for record in records if record.group not in apart]
-    found = score_reflective(OBSERVED, records, "ask", apart, resamples=20)
-    assert (found.asked, found.offered) == (len(kept), sum(record.shown for record in kept))
-    assert found.right["best-f1"] == sum(record.shown and record.correct["best-f1"] for record in kept)
-    assert f"{len(records) - len(kept)} further items, of what is held out, are left out." in found.notes
-    assert "further items" not in " ".join(scored("ask").notes)
-
-
-def scored(measure: str):  # type: ignore[no-untyped-def]
-    return score_reflective(OBSERVED, judged(), measure, resamples=20)
-
-
-def judged() -> list[Record]:
-    return [
-        attrs.evolve(record, correct={"best-f1": record.similarity[0] >= 0.75, "high-precision": False})
-        for record in reflecting()
-    ]
-
-
 @pytest.mark.usefixtures("home")
-def test_the_command_scores_a_measure_of_records(tmp_path: Path) -> None:
+def test_what_a_model_says_of_its_summaries_stands_beside_its_probabilities(tmp_path: Path) -> None:
     write_records(tmp_path / "r.jsonl", OBSERVED, reflecting())
-    arguments = ["--records", str(tmp_path / "r.jsonl"), "--measure", "ask", "--resamples", "20"]
-    command = ["eval", "summary", *arguments]
+    command = ["eval", "summary", "--records", str(tmp_path / "r.jsonl"), "--resamples", "20"]
     result = CliRunner().invoke(main, [*command, "--json", "--output", str(tmp_path / "out")])
     assert result.exit_code == 0, result.output
-    document = json.loads(result.stdout)
-    assert {row["judge"] for row in document["rows"]} == {"best-f1", "high-recall", "most-agree"}
-    assert "true, contained in five" in (tmp_path / "out" / "scores.md").read_text("utf-8")
-    printed = CliRunner().invoke(main, command)
-    assert printed.exit_code == 0, printed.output
-    assert "120 answers, 0 of them invalid" in printed.output
-    write_records(tmp_path / "r.jsonl", HEADER, made_up())
-    refused = CliRunner().invoke(main, command)
-    assert refused.exit_code == DataError.exit_code
-    assert "--observe ask,verbalised,scale" in refused.stderr
+    rows = [row for row in json.loads(result.stdout)["rows"] if row["judge"] == "best-f1"]
+    skill = {(row["measure"], row["rescaling"]): row["skill"]["value"] for row in rows}
+    for name in ("ask", "ask-exact", "normalised", "verbalised", "scale-number"):
+        assert (name, "raw") in skill
+        assert (name, OURS) in skill
+    assert skill["normalised-exact", OURS] > 0.4
+    assert skill["scale-number", OURS] < 0.05, "the same vote for all"
+    half = [row["half"] for row in rows if row["measure"] == "verbalised" and row["rescaling"] == "raw"]
+    assert half == [pytest.approx(2 / 3, abs=1e-6)]
+    table = (tmp_path / "out" / "scores.md").read_text("utf-8")
+    assert "| verbalised | raw | 120 | 67 % |" in table

@@ -8,7 +8,6 @@ import pytest
 from lsp_calib.calibration.reliability import reliability, wilson_interval
 from lsp_calib.calibration.scores import expected_calibration_error
 from lsp_calib.calibration.validation import calibrated_band
-from lsp_calib.studies.calibration_errors import debiased_calibration_error
 
 pytestmark = pytest.mark.long
 
@@ -67,18 +66,3 @@ def test_wilson_intervals_cover(share):
         if low <= share <= high:
             covered += math.comb(n, k) * share**k * (1 - share) ** (n - k)
     assert 0.92 < covered <= 1.0
-
-
-def test_debiasing_takes_out_what_chance_adds():
-    rng = np.random.default_rng(3)
-    debiased = np.array([debiased_calibration_error(*simulated(100, rng)) for _ in range(1000)])
-    assert 0.4 < np.mean(debiased == 0.0) < 0.7, "a squared error of 0 on average, cut off below 0"
-
-
-def test_debiasing_is_unbiased_for_a_real_error():
-    # 0.2 too high in one bin, right in the other: a squared error of 0.02.
-    rng = np.random.default_rng(4)
-    p = np.repeat([0.3, 0.9], 400)
-    truth = np.where(p > 0.5, p - 0.2, p)
-    squared = np.array([debiased_calibration_error(p, rng.random(800) < truth, 2) ** 2 for _ in range(1000)])
-    assert abs(squared.mean() - 0.02) < 4 * squared.std() / math.sqrt(1000)
