@@ -132,10 +132,6 @@ LONG = {
     "test_crashing_process.py": {"test_the_systems_kill_demotes_nothing_and_is_an_error_as_well"},
     "test_context.py": {"test_of_the_source_of_this_package_next_to_nothing"},
     "test_data.py": {"TestPinnedProjects"},
-    "test_excess_loss.py": {
-        "test_few_data_sets_already_show_what_the_table_is_about",
-        "test_the_same_seed_gives_the_same_numbers_and_more_methods_change_none",
-    },
     "test_figures.py": {
         "test_two_files_are_written_and_the_same_data_make_the_same_bytes",
         "test_matplotlib_is_imported_by_the_first_drawing_and_pyplot_by_none",

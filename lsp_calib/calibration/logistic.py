@@ -7,7 +7,6 @@ evaluation, Newton with line search).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Literal, Self, overload
 
@@ -174,10 +173,6 @@ def _newton_step(
     return step
 
 
-# The input of the straight line. Log-odds are our choice: only with them can the curve be the identity.
-# Spiess et al. 2024 fit on ln p, Virk et al. 2024 on p itself; both by plain maximum likelihood.
-Input = Literal["log-odds", "log-p", "p"]
-INPUTS: tuple[Input, ...] = ("log-odds", "log-p", "p")
 Targets = Literal["platt", "plain"]
 
 
@@ -188,20 +183,11 @@ def finite(_: object, attribute: attrs.Attribute[float], value: float) -> None:
         raise DataError(f"{attribute.name} must be a finite number, not {value}.")
 
 
-FADE = 12.0  # labels; see DEFAULT_PRIOR
-
-
 class Prior(Document, frozen=True, omit_defaults=True):
     """Beliefs about the slope and the intercept before any label.
 
     slope, intercept: means. slope_sd, intercept_sd: standard deviations of independent Gaussians, in
         [1e-9, 1e9] (1e6 is as good as flat).
-    trust: odds, before any label, that the means are right as they stand (0: only the Gaussians count). The
-        result is the average of the means and of the fit under the Gaussians, with odds
-            trust * exp(-n / fade) * likelihood of the means / likelihood of the fit.
-    fade: labels, in [1e-9, 1e9]. Without it a fit that is slightly off the means would be drawn to them
-        longest where that costs most: as n grows, the best method at the means and the best one everywhere
-        else differ (Yang 2005, on AIC and BIC).
     Raises DataError for anything else.
     """
 
@@ -209,51 +195,25 @@ class Prior(Document, frozen=True, omit_defaults=True):
     intercept: float
     slope_sd: float
     intercept_sd: float
-    trust: float = 0.0
-    fade: float = FADE
 
     def __post_init__(self) -> None:
-        as_floats(
-            self, bounded=("slope", "intercept", "trust"), positive=("slope_sd", "intercept_sd", "fade")
-        )
-        if not 0.0 <= self.trust <= 1e9:
-            raise DataError(f"trust must be a number in [0, 1e9], not {self.trust}.")
+        as_floats(self, bounded=("slope", "intercept"), positive=("slope_sd", "intercept_sd"))
 
 
-# The raw score is right as it stands, at odds of 9 to 1, or else nearly any curve is. Chosen in simulation on
-# nine truths and three more shapes of right scores (docs/excess-loss.md has the numbers) such that where the
-# raw score is right it costs at most 0.015 nats at n = 10, and that for n = 5 to 200 both mean and worst
-# excess log-loss lie below those of every other method. Without trust those Gaussians cost 0.03 nats at n =
-# 10 where the raw score is right; with trust that does not fade the worst case at n = 50 lies above that of
-# Platt's targets alone.
-DEFAULT_PRIOR = Prior(1.0, 0.0, slope_sd=0.7, intercept_sd=2.5, trust=9.0, fade=FADE)
-
-# For raw scores known to be off, as those of code models are by several nats (raw skill is negative): at n =
-# 5 less than half the excess of DEFAULT_PRIOR there, but 0.03 instead of 0.012 nats at n = 10 where the raw
-# score is right.
+# For raw scores that may be off by several nats, as those of code models are (raw skill is negative).
 LOOSE_PRIOR = Prior(1.0, 0.0, slope_sd=0.5, intercept_sd=2.0)
-
-# With targets="plain": maximum likelihood.
-FLAT_PRIOR = Prior(0.0, 0.0, slope_sd=1e6, intercept_sd=1e6)
-
-
-def _known_input(_: object, attribute: attrs.Attribute[Input], value: Input) -> None:
-    if value not in INPUTS:
-        raise DataError(f"Unknown {attribute.name} {value!r}; known: {', '.join(INPUTS)}.")
 
 
 @attrs.frozen
 class PlattCalibrator:
     """probability = sigmoid(slope * log-odds(raw) + intercept).
 
-    input: the quantity used in place of the log-odds. Monotone in the raw confidence if slope >= 0; only
-    labels that contradict it make the slope negative.
-    Raises DataError for unknown inputs and numbers that are not finite.
+    Monotone in the raw confidence if slope >= 0; only labels that contradict it make the slope negative.
+    Raises DataError for numbers that are not finite.
     """
 
     slope: float = attrs.field(converter=float, validator=finite)
     intercept: float = attrs.field(converter=float, validator=finite)
-    input: Input = attrs.field(default="log-odds", validator=_known_input)
 
     @overload
     def predict(self, raw: float) -> float: ...
@@ -264,7 +224,7 @@ class PlattCalibrator:
 
         raw: raw confidences in [0, 1]. Raises DataError on NaN or values outside.
         """
-        p = sigmoid(self.slope * line_inputs(raw, self.input) + self.intercept)
+        p = sigmoid(self.slope * log_odds(raw) + self.intercept)
         return float(p) if p.ndim == 0 else p
 
     @classmethod
@@ -273,10 +233,9 @@ class PlattCalibrator:
         raw: npt.ArrayLike,
         correct: npt.ArrayLike,
         *,
+        prior: Prior,
         weights: npt.ArrayLike | None = None,
-        prior: Prior = DEFAULT_PRIOR,
         targets: Targets = "platt",
-        input: Input = "log-odds",
     ) -> Self:
         """The most probable calibrator given labels.
 
@@ -287,7 +246,6 @@ class PlattCalibrator:
             labels of one class can support. "plain" keeps 0 and 1: right where the prior itself is
             informative, because smoothed targets would pull a result on which prior and labels agree towards
             one half.
-        input: see INPUTS; the prior is about the line over it.
         The posterior is strictly log-concave, so this works, and is unique, for no labels, one class,
         separable data and scores of 0 and 1.
         Raises DataError on different shapes, NaN, or values out of range.
@@ -296,9 +254,9 @@ class PlattCalibrator:
         w = checked_weights(weights, scores.size, empty=True)
         if targets not in ("platt", "plain"):
             raise DataError(f"Unknown targets {targets!r}; known: platt, plain.")
-        x = line_inputs(scores, input)
+        x = log_odds(scores)
         if not np.any(w > 0):
-            return cls(prior.slope, prior.intercept, input)
+            return cls(prior.slope, prior.intercept)
         plain = labels.astype(np.float64)
         fitted, _ = maximise_posterior(
             np.column_stack((x, np.ones_like(x))),
@@ -307,39 +265,13 @@ class PlattCalibrator:
             np.array([prior.slope, prior.intercept]),
             np.array([prior.slope_sd**-2, prior.intercept_sd**-2]),
         )
-        slope, intercept = float(fitted[0]), float(fitted[1])
-        if prior.trust > 0.0:
-            _, loss_of_means = sigmoid_and_loss(prior.slope * x + prior.intercept, plain)
-            _, loss_of_fit = sigmoid_and_loss(slope * x + intercept, plain)
-            fading = math.log(prior.trust) - float(np.sum(w)) / prior.fade
-            kept = float(sigmoid(fading - float(w @ (loss_of_means - loss_of_fit))))
-            slope += kept * (prior.slope - slope)
-            intercept += kept * (prior.intercept - intercept)
-        return cls(slope, intercept, input)
-
-    @classmethod
-    def maximum_likelihood(
-        cls, raw: npt.ArrayLike, correct: npt.ArrayLike, *, input: Input = "log-odds"
-    ) -> Self:
-        """The papers' rows: plain targets, no prior. Separable labels give a step; one class gives 0 or 1.
-
-        input: "log-p" is Spiess et al.'s row, "p" Virk et al.'s. The arguments are those of `fit`.
-        """
-        return cls.fit(raw, correct, prior=FLAT_PRIOR, targets="plain", input=input)
+        return cls(float(fitted[0]), float(fitted[1]))
 
 
 def platt_targets(labels: BoolArray, weights: FloatArray) -> FloatArray:
     """(n+ + 1) / (n+ + 2) for the correct and 1 / (n- + 2) for the others, shape (n,). Source: Platt 1999."""
     positive, negative = float(np.sum(weights[labels])), float(np.sum(weights[~labels]))
     return np.where(labels, (positive + 1.0) / (positive + 2.0), 1.0 / (negative + 2.0))
-
-
-def line_inputs(raw: npt.ArrayLike, input: Input) -> FloatArray:
-    """What the line is over, in the shape of `raw`. Raises DataError on NaN or values outside [0, 1]."""
-    if input == "log-odds":
-        return log_odds(raw)
-    p = probabilities(raw, "raw confidence")
-    return p if input == "p" else np.asarray(np.log(np.clip(p, CLIP, 1.0)))
 
 
 # Standard deviations of the coefficients (of features scaled to unit spread) to choose from, narrowest first:

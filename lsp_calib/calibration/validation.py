@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, group_codes, paired, quietly
-from lsp_calib.calibration.logistic import PlattCalibrator
 from lsp_calib.calibration.scores import (
     Metric,
     auc,
@@ -74,7 +73,7 @@ def out_of_fold(
     raw: npt.ArrayLike,
     correct: npt.ArrayLike,
     groups: npt.ArrayLike,
-    fit: Fit = PlattCalibrator.fit,
+    fit: Fit,
     *,
     seed: int = 0,
 ) -> FloatArray:
@@ -123,7 +122,7 @@ def select_first_t(
     groups: npt.ArrayLike,
     candidates: Sequence[int | None] = CANDIDATES,
     *,
-    fit: Fit = PlattCalibrator.fit,
+    fit: Fit,
     folds: int = 5,
     seed: int = 0,
     mean: Callable[[Sequence[float], int | None], float] = geometric_mean,

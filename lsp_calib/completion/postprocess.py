@@ -103,7 +103,6 @@ def offered(text: str, cursor: Cursor, source_of: SourceOf | None = None) -> Cle
     comment or string which ends below, or that makes the line the next one, or a case of its choice, again.
     source_of: gives the tree of a document without the cursor's line, and the row of that; None: it is made
         here.
-    tests/programs/after_the_model.py counts what these rules change and whether that was right.
     """
     found, again = cleaned(text, cursor), Cleaned("", Removal.REPEATS_NEXT_LINE)
     if found.removal is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy as np
 from lsp_calib import home
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.line_curves import USAGE, Usage
+from lsp_calib.calibration.logistic import LOOSE_PRIOR, PlattCalibrator
 from lsp_calib.calibration.reliability import ReliabilityData, reliability
 from lsp_calib.calibration.scores import auc, skill_score
 from lsp_calib.calibration.tiers import PRESETS
@@ -215,7 +217,10 @@ def typed_rows(path: Path) -> list[str]:
             else ["–", "–"]
         )
         rows.append("| " + " | ".join([words, str(at.sum()), percent(correct[at].mean()), *ranks]) + " |")
-    without, with_typed = (skill_score(out_of_fold(raw, correct, groups), correct) for raw in (plain_, given))
+    fit = partial(PlattCalibrator.fit, prior=LOOSE_PRIOR)
+    without, with_typed = (
+        skill_score(out_of_fold(raw, correct, groups, fit), correct) for raw in (plain_, given)
+    )
     return [*rows, f"Skill of it alone, out of fold: {without:+.2f} without, {with_typed:+.2f} with."]
 
 

@@ -338,9 +338,9 @@ def test_fitting_puts_quality_choice_and_origin_on_record():
 def test_using_this_room_costs_numpy_only():
     code = (
         "import sys\n"
-        "from lsp_calib.calibration.logistic import PlattCalibrator\n"
+        "from lsp_calib.calibration.logistic import LOOSE_PRIOR, PlattCalibrator\n"
         "from lsp_calib.calibration.validation import summarise\n"
-        "PlattCalibrator.fit([0.1, 0.9], [0, 1]).predict(0.5)\n"
+        "PlattCalibrator.fit([0.1, 0.9], [0, 1], prior=LOOSE_PRIOR).predict(0.5)\n"
         "summarise([0.1, 0.9], [0, 1])\n"
         "heavy = {'sklearn', 'scipy', 'pandas', 'matplotlib', 'pygls', 'llama_cpp'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"

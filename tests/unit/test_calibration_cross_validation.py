@@ -1,15 +1,19 @@
 """Cross-validation: no group on both sides, no choice made on what it is judged by."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_calib.calibration.logistic import PlattCalibrator
+from lsp_calib.calibration.logistic import LOOSE_PRIOR, PlattCalibrator
 from lsp_calib.calibration.scores import skill_score
 from lsp_calib.calibration.validation import grouped_folds, out_of_fold, select_first_t
 from lsp_calib.confidence.features import geometric_mean
 from lsp_calib.errors import DataError
+
+fit = partial(PlattCalibrator.fit, prior=LOOSE_PRIOR)
 
 many_groups = st.lists(st.integers(0, 12), min_size=2, max_size=80).filter(lambda g: len(set(g)) > 1)
 
@@ -36,7 +40,7 @@ def test_what_cannot_be_split_is_refused():
     with pytest.raises(DataError, match="2 folds"):
         grouped_folds(["a", "b"], 1)
     with pytest.raises(DataError, match="groups"):
-        out_of_fold([0.5, 0.5], [True, False], ["a"])
+        out_of_fold([0.5, 0.5], [True, False], ["a"], fit)
 
 
 def test_each_prediction_comes_from_a_fit_on_other_groups():
@@ -72,7 +76,7 @@ def generations(n, informative, seed):
 
 def test_the_informative_tokens_are_found():
     items, correct, groups = generations(300, 2, 0)
-    result = select_first_t(items, correct, groups, [1, 2, 8, None])
+    result = select_first_t(items, correct, groups, [1, 2, 8, None], fit=fit)
     assert result.first in (8, None)
     assert [t for t, _ in result.skill_by_first] == [1, 2, 8, None]
     by_first = dict(result.skill_by_first)
@@ -83,16 +87,16 @@ def test_the_informative_tokens_are_found():
 
 def test_the_honest_estimate_is_made_of_the_choices_of_each_fold():
     items, correct, groups = generations(120, 2, 1)
-    result = select_first_t(items, correct, groups, [1, 4, 8])
+    result = select_first_t(items, correct, groups, [1, 4, 8], fit=fit)
     fold = grouped_folds(groups)
     for k, t in enumerate(result.per_fold):
         raw = np.array([geometric_mean(item, t) for item in items])
         test = fold == k
-        expected = PlattCalibrator.fit(raw[~test], correct[~test]).predict(raw[test])
+        expected = fit(raw[~test], correct[~test]).predict(raw[test])
         assert list(result.confidence[test]) == list(expected)
         # The labels of a fold have no say in the t that predicts it.
         flipped = np.where(test, ~correct, correct)
-        assert select_first_t(items, flipped, groups, [1, 4, 8]).per_fold[k] == t
+        assert select_first_t(items, flipped, groups, [1, 4, 8], fit=fit).per_fold[k] == t
 
 
 def test_choosing_among_many_on_noise_is_optimistic_and_the_estimate_is_not():
@@ -101,7 +105,7 @@ def test_choosing_among_many_on_noise_is_optimistic_and_the_estimate_is_not():
     for _ in range(20):
         items = [list(-rng.exponential(1.0, 12)) for _ in range(60)]
         correct = rng.random(60) < 0.5
-        result = select_first_t(items, correct, np.arange(60) // 3, [1, 2, 3, 4, 6, 8, 10, 12])
+        result = select_first_t(items, correct, np.arange(60) // 3, [1, 2, 3, 4, 6, 8, 10, 12], fit=fit)
         best.append(max(skill for _, skill in result.skill_by_first))
         honest.append(skill_score(result.confidence, correct))
     assert np.mean(honest) < np.mean(best)
@@ -110,15 +114,15 @@ def test_choosing_among_many_on_noise_is_optimistic_and_the_estimate_is_not():
 
 def test_short_sequences_use_all_they_have_and_ties_take_the_smallest():
     items = [[-0.1 * (i % 7 + 1)] for i in range(30)]
-    result = select_first_t(items, [i % 7 < 3 for i in range(30)], np.arange(30) // 3, [5, 2, None])
+    result = select_first_t(items, [i % 7 < 3 for i in range(30)], np.arange(30) // 3, [5, 2, None], fit=fit)
     assert result.first == 2
 
 
 def test_too_little_to_choose_from_is_refused():
     with pytest.raises(DataError, match="3 groups"):
-        select_first_t([[-0.1]] * 4, [True, False] * 2, [0, 0, 1, 1], [1, 2])
-    assert select_first_t([[-0.1]] * 4, [True, False] * 2, [0, 0, 1, 1], [2]).first == 2
+        select_first_t([[-0.1]] * 4, [True, False] * 2, [0, 0, 1, 1], [1, 2], fit=fit)
+    assert select_first_t([[-0.1]] * 4, [True, False] * 2, [0, 0, 1, 1], [2], fit=fit).first == 2
     with pytest.raises(DataError, match="no candidate"):
-        select_first_t([[-0.1]], [True], [0], [])
+        select_first_t([[-0.1]], [True], [0], [], fit=fit)
     with pytest.raises(DataError):
-        select_first_t([[-0.1], []], [True, False], [0, 1], [2])
+        select_first_t([[-0.1], []], [True, False], [0, 1], [2], fit=fit)

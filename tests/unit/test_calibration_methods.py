@@ -10,14 +10,7 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 from test_calibration_platt import pairs, probability, simulated, split
 
-from lsp_calib.calibration.document import read, written
-from lsp_calib.calibration.logistic import (
-    DEFAULT_PRIOR,
-    LOOSE_PRIOR,
-    PlattCalibrator,
-    Prior,
-    log_odds,
-)
+from lsp_calib.calibration.logistic import log_odds
 from lsp_calib.errors import DataError
 from lsp_calib.studies.other_curves import (
     BetaCalibrator,
@@ -27,7 +20,7 @@ from lsp_calib.studies.other_curves import (
 )
 
 MONOTONE = [TemperatureCalibrator, BetaCalibrator, IsotonicCalibrator]
-FITS = [PlattCalibrator, *MONOTONE, HistogramCalibrator]
+FITS = [*MONOTONE, HistogramCalibrator]
 SETTLED = {"deadline": None}
 
 
@@ -103,10 +96,3 @@ def test_histogram_bins_are_closed_on_the_left():
         [1.0, 0.0, 0.0, 0.5, 0.5]
     )
     assert fitted.predict(np.array([0.55])) == pytest.approx([0.55]), "an empty bin answers its middle"
-
-
-def test_json_of_priors_names_trust_only_where_there_is_some():
-    document = written(DEFAULT_PRIOR)
-    assert document["trust"] == DEFAULT_PRIOR.trust
-    assert read(document, Prior, "prior") == DEFAULT_PRIOR
-    assert set(written(LOOSE_PRIOR)) == {"slope", "intercept", "slopeSd", "interceptSd"}

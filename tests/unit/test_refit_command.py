@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
+import textwrap
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -14,6 +17,7 @@ from feedback_scene import settle, suggestion
 from lsp_calib.commands import calibrators
 from lsp_calib.completion.prompt import Layout, WindowSize
 from lsp_calib.feedback.store import FeedbackStore
+from lsp_calib.home import shipped_models
 from lsp_calib.inference.engine import LoadedModel
 from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.settings import Settings
@@ -53,8 +57,9 @@ def write(home: Path, *versions: str, model: ModelIdentity = LOADED.identity) ->
             language="go" if version == SMALL else "rust",
             evidence=Evidence((-0.1,)),
             at=at + nth,
+            line=name,
         )
-        settle(store, name, True, at + nth + 0.5)
+        settle(store, name, nth % 3 > 0, at + nth + 0.5)
     store.close()
 
 
@@ -105,3 +110,34 @@ def test_with_labels_nothing_is_said_of_other_models(home: Path) -> None:
     (only,) = refits.sentences()
     assert only.startswith(f"{CARD.name}, go: ")
     assert "note" not in refits.to_wire()
+
+
+def test_without_the_extra_for_studies_it_serves_calibrates_and_refits(home: Path, tmp_path: Path) -> None:
+    write(home, *([LARGE] * 25))
+    records = shipped_models() / "records" / "languages" / "line-smollm2-135m-go-large.jsonl"
+    made = tmp_path / "made.json"
+    code = f"""
+        import asyncio, sys
+        for name in ("matplotlib", "nltk", "rouge_score", "scipy", "sklearn"):
+            sys.modules[name] = None
+        sys.path.insert(0, {str(Path(__file__).parent)!r})
+        from test_refit_command import Loaded
+        from lsp_calib.cli import main
+        from lsp_calib.commands import calibrators
+        from lsp_calib.server import create_server
+        create_server()
+        calibrators.with_engine = lambda ask, *_: asyncio.run(ask(Loaded()))
+        main(["refit"], standalone_mode=False)
+        main(["calibrate", "--records", {str(records)!r}, "--output", {str(made)!r}], standalone_mode=False)
+        print([name for name in sys.modules if name.startswith("lsp_calib.studies")])
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert "(75 labels)" in done.stdout, done.stderr
+    assert done.stdout.endswith("[]\n")
+    assert made.read_bytes() == (shipped_models() / "calibrators" / f"{records.stem}.json").read_bytes()

@@ -273,7 +273,7 @@ class OnlinePlatt:
 
     @classmethod
     def start(cls, prior: Prior = LOOSE_PRIOR, memory: float = MEMORY) -> Self:
-        """The prior's Gaussian, without labels. Its trust is ignored: a curve that drifts is not the
+        """The prior's Gaussian, without labels. A curve that drifts is not the
         identity."""
         precision = (prior.slope_sd**-2, 0.0, prior.intercept_sd**-2)
         return cls(prior.slope, prior.intercept, precision, prior, memory)
