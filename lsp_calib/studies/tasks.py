@@ -41,7 +41,7 @@ from lsp_calib.corpus.tasks import FEWEST, PAPER, Row, Task, exactly, project_na
 from lsp_calib.errors import DataError
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.studies.ask import studying, summarising
-from lsp_calib.studies.data import data_set, fields, number, read_items, texts
+from lsp_calib.studies.data import CATALOGUE, data_set, fields, number, read_items, texts
 from lsp_calib.studies.sandbox.bwrap import TestedProgram, all_tests_pass, tests_pass
 from lsp_calib.summarization.examples import NEAR_DUPLICATE, likeness, terms_of
 from lsp_calib.summarization.prompt import SHOTS
@@ -52,9 +52,9 @@ from lsp_calib.syntax import functions, prose_lines
 class Gap:
     """A function whose body is to be written, or of which one line is missing.
 
-    group: of items that are alike. before, behind: the source around what is missing, in whole lines; missing:
-    what was there. tests, entry_points: as for `TestedProgram`. indentation: columns of the definition, where
-    its body is missing; None: a line is.
+    group: of items that are alike. before, behind: the source around what is missing, in whole lines.
+    missing: what was there. tests, entry_points: as for `TestedProgram`. indentation: columns of the
+    definition, where its body is missing; None: a line is.
     """
 
     id: str
@@ -71,8 +71,8 @@ class Gap:
         return TestedProgram(source, self.tests, self.entry_points)
 
     def line_item(self) -> LineItem:
-        """The question, with the cursor at the start of an empty line. Below a body nothing is shown; a line is
-        asked for as an editor would."""
+        """The question, with the cursor at the start of an empty line. Below a body nothing is shown; a line
+        is asked for as an editor would."""
         above = split_lines(self.before)
         whole = self.indentation is not None
         # The source before ends with a newline; the empty line follows it.
@@ -189,6 +189,10 @@ def _problem(row: Row) -> Problem:
     id_ = f"MBPP/{number(row, 'task_id')}"
     return Problem(id_, text(row, "text"), reference, called, "\n".join([setup, *tests, ""]))
 
+
+_UNPROVED = CATALOGUE["unproved"]
+UNPROVED = tuple(dict.fromkeys([*_UNPROVED["without"], *_UNPROVED["with_pass"]]))
+"""The lines of HumanEval that its tests prove nothing about: nothing, or `pass`, passes in their place."""
 
 MOST_OF_LINES = 80
 """The fixes of the study have fewer tokens (Spiess et al. 2024, 3.3): words and signs, to any model."""
@@ -366,6 +370,27 @@ def data_origin(name: str, count: int) -> Origin:
 
 
 SYNTHESIS, REPAIR = "synthesis", "repair"
+
+NOTES: Mapping[str, str] = {
+    "spiess-line": "One line of each documented function with a body of more than three lines; copies are "
+    "left out. Judged by tests, it is a line that a test reaches which passed on the reference three times. "
+    "The study asks for functions whose lines are all reached.",
+    "spiess-mbpp": "None of 974 problems is left out: each reference passes its own tests with the task "
+    "inside as its docstring (the study left out about 75). Problems whose sentences or references are "
+    "near-duplicates are one group; there are 900.",
+    "spiess-defects4j": "4 of 142 bugs are left out, which differ from their fix in white space alone: a "
+    "copy of the line shown would be right (Closure-13, Closure-102, Jsoup-49, Jsoup-64). Judged by exact "
+    "match; the study runs the tests of 120.",
+    "spiess-sstubs": f"5 of 2,794 bugs are left out, whose fix has {MOST_OF_LINES} words and signs or more; "
+    "those of the study have fewer tokens.",
+    "spiess-humaneval": f"{_UNPROVED['assertions']} assertions in the tests of "
+    f"{len(_UNPROVED['functions_with_assertions'])} functions are of a constant: no program fails them.",
+    "humaneval-infill": f"{len(UNPROVED)} of {_UNPROVED['lines_asked']:,} lines are proved by no test, which "
+    f"passes with nothing ({len(_UNPROVED['without'])}) or `pass` ({len(_UNPROVED['with_pass'])}) in their "
+    f"place. `{_UNPROVED['made_by']}` finds them: {', '.join(UNPROVED)}.",
+}
+"""What is left out of a task, and what its verdicts cannot tell, by the name in its version."""
+
 # In lines, as the study has it.
 _SHORTEST_BODY = 3
 Say = Callable[[str], None]

@@ -10,6 +10,7 @@ from typing import Any
 
 import attrs
 import pytest
+import unproved_lines
 
 from lsp_calib.corpus.lines import line_item_of
 from lsp_calib.corpus.records import read_records
@@ -143,6 +144,26 @@ def test_a_studys_task_names_its_version_and_its_profile(data: Path, tmp_path: P
     }
     assert {task.version: task.profile for task in found.values()} == dict.fromkeys(found, "paper")
     assert infill_task(data, 20, 0).profile == "editor"
+
+
+def test_the_lines_that_humanevals_tests_prove_nothing_about_are_counted_and_named(data: Path) -> None:
+    lines = {one.id.partition("/")[2] for one in tasks.infilling(data)}
+    assert len(tasks.UNPROVED) == 48
+    assert lines.issuperset(tasks.UNPROVED)
+    assert all(one in tasks.NOTES["humaneval-infill"] for one in tasks.UNPROVED)
+    assert len({one.rpartition("/")[0] for one in tasks.UNPROVED}) == 24
+    claims = [unproved_lines.without_a_claim(one.tests) for one in tasks.synthesis(data)]
+    assert (sum(claims), sum(map(bool, claims))) == (48, 36)
+    assert tasks.NOTES["spiess-humaneval"].startswith("48 assertions in the tests of 36 functions")
+
+
+@pytest.mark.usefixtures("walls")
+def test_a_line_named_as_unproved_passes_without_it_and_another_does_not(data: Path) -> None:
+    named = set(tasks.CATALOGUE["unproved"]["without"])
+    items = [one for one in tasks.infilling(data) if one.group in ("HumanEval/20", "HumanEval/33")]
+    found = unproved_lines.pass_with("", items)
+    assert len(items) > len(found) > 0
+    assert set(found) == named.intersection(one.id.partition("/")[2] for one in items)
 
 
 @pytest.mark.usefixtures("walls")
