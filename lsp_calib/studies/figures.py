@@ -7,7 +7,8 @@ Each function draws and returns a figure; `save` writes one, with the same bytes
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,18 +16,19 @@ import attrs
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import MaxNLocator
 
-from lsp_calib.calibration.arrays import BoolArray, FloatArray
-from lsp_calib.calibration.reliability import LEVEL, ReliabilityBin, ReliabilityData
+from lsp_calib.calibration.arrays import BoolArray, FloatArray, quietly
+from lsp_calib.calibration.reliability import LEVEL, ReliabilityBin, ReliabilityData, reliability
 from lsp_calib.calibration.validation import Interval
 from lsp_calib.errors import DataError
 from lsp_calib.studies.measures import TokenPositions
-from lsp_calib.studies.statistics import roc
+from lsp_calib.studies.score import RANDOM, RAW, Cell
+from lsp_calib.studies.statistics import ON_LN_P, roc
+from lsp_calib.studies.tables import Picture
 
 # After Okabe & Ito 2008: colour-blind readers can tell first from second, also in print.
 PAPER, INK, MUTED, GRID = "#ffffff", "#1f2328", "#59636e", "#dfe3e8"
@@ -417,31 +419,6 @@ def draw_against_auc(scores: Mapping[str, Mapping[str, Sequence[tuple[float, flo
     return figure
 
 
-def draw_correlations(
-    names: Sequence[str], values: Mapping[tuple[str, str], float], *, title: str = "", note: str = ""
-) -> Figure:
-    """Rank correlations of measures, pair by pair. values: by pair, in [-1, 1]; pairs may be missing."""
-    k = len(names)
-    matrix = np.full((k, k), np.nan)
-    for i, a in enumerate(names):
-        for j, b in enumerate(names[:i]):
-            matrix[i, j] = values.get((a, b), values.get((b, a), np.nan))
-    figure, (axes,) = panels(min(WIDTH, 1.9 + 0.5 * k), 1.5 + 0.32 * k)
-    axes.grid(visible=False)
-    colours = LinearSegmentedColormap.from_list("signed", [SECOND, PAPER, FIRST])
-    axes.imshow(matrix[1:, :-1], cmap=colours, vmin=-1.0, vmax=1.0, aspect="auto", alpha=0.75)
-    for i in range(1, k):
-        for j in range(i):
-            if np.isfinite(matrix[i, j]):
-                small_text(axes, j, i - 1, f"{matrix[i, j]:+.2f}", va="center")
-    axes.set_xticks(range(k - 1), names[:-1], rotation=35, ha="right")
-    axes.set_yticks(range(k - 1), names[1:])
-    for spine in axes.spines.values():
-        spine.set_visible(False)
-    head(axes, title, note)
-    return figure
-
-
 # Tokens
 
 
@@ -588,28 +565,29 @@ def draw_promptings(bars: Mapping[str, Mapping[str, Interval]], names: Sequence[
 
 
 def draw_full_ece(
-    by_bin: Mapping[str, tuple[FloatArray, FloatArray]], over_m: Mapping[str, tuple[FloatArray, FloatArray]]
+    by_bin: Mapping[str, tuple[FloatArray, FloatArray]],
+    over_m: Mapping[str, tuple[FloatArray, FloatArray]],
+    numbers: Sequence[int],
 ) -> Figure:
     """Full-ECE by bin and over the number of bins.
 
     by_bin: by model the mean probability and the share that occurs, arrays of shape (M,), of all entries of
     all distributions. over_m: by model Full-ECE by M, shape (k,), and that of calibrated draws, (draws, k).
+    numbers: the k values of M.
     Source: Liu et al. 2024, Figure 1c and Table 1.
     """
-    from lsp_calib.studies.full_ece import BINS
-
     figure, (left, right) = panels(WIDTH, 3.2, 1, 2)
     left.plot([0, 1], [0, 1], color=MUTED, linewidth=0.9, linestyle=LINES[1], label="calibrated")
     for (name, (confidence, share)), (color, line) in zip(by_bin.items(), _CURVES, strict=False):
         looks: dict[str, Any] = {"color": color, "linestyle": line, "marker": "o", "markersize": 3.0}
         left.plot(confidence, share, label=name, **looks)
         full, drawn = over_m[name]
-        right.plot(BINS, full, label=name, **looks)
-        right.fill_between(BINS, drawn.min(axis=0), drawn.max(axis=0), color=color, alpha=0.2, linewidth=0)
+        right.plot(numbers, full, label=name, **looks)
+        right.fill_between(numbers, drawn.min(axis=0), drawn.max(axis=0), color=color, alpha=0.2, linewidth=0)
     left.set(xlim=(0, 1), ylim=(0, 1))
     label_axes(left, "probability of a token, by bin", "share that occurs")
     right.set(xscale="log", yscale="log")
-    right.set_xticks(BINS, [str(m) for m in BINS])
+    right.set_xticks(numbers, [str(m) for m in numbers])
     right.minorticks_off()
     label_axes(right, "M, number of bins", "Full-ECE")
     head(left, "by bin, M = 10")
@@ -664,3 +642,119 @@ def draw_ablation(
     head(axes, title, f"n = {' and '.join(f'{count:,}' for count in counts)}", note)
     legend_below(figure, axes)
     return figure
+
+
+# The figures of Spiess et al.
+
+_MEASURES = {
+    "total": "Total",
+    "arithmetic-mean": "Average",
+    "ask": "Ask T/F",
+    "normalised": "Ask T/F N",
+    "verbalised": "Verbalize",
+    "length": "Length",
+}
+Points = Mapping[str, Sequence[tuple[float, float]]]
+"""(AUC, rescaled score) by "skill" and "ece"."""
+
+
+def of_spiess(
+    columns: Mapping[str, Sequence[Cell]], bare: Sequence[Cell], printed: Points
+) -> Iterator[Picture]:
+    """Figures 5 to 8 and the ROC of Spiess et al. 2024, of the study's tasks.
+
+    columns: by data set its cells, the larger model first; "Lines" among them. bare: of lines without their
+    docstrings. printed: the points of the study's Figure 8.
+    """
+    first = {name: cells[0] for name, cells in columns.items() if cells and not cells[0].why}
+    if not first:
+        return
+    if "Lines" in first:
+        yield _figure_5(first["Lines"], [cell for cell in bare if not cell.why][:1])
+    pairs = {
+        (words, column): (_reliability(cell, name), _reliability(cell, name, ON_LN_P))
+        for name, words in _MEASURES.items()
+        for column, cell in first.items()
+        if cell.row(name) is not None
+    }
+    models = "; ".join(f"{column}: {cell.model}, by {cell.answers.judge}" for column, cell in first.items())
+    yield Picture(
+        "spiess-figure-6",
+        f"Reliability by measure and data set, raw and by Platt on ln p, as in Figure 6. {models}",
+        partial(
+            draw_grid, list(_MEASURES.values()), list(first), pairs, title="Reliability, raw and rescaled"
+        ),
+    )
+    wanted = ("HumanEval", ON_LN_P), ("MBPP", ON_LN_P), ("HumanEval", RAW)
+    if all(name in first and first[name].row("ask") is not None for name, _ in wanted):
+        yield Picture(
+            "spiess-figure-7",
+            "Ask T/F: rescaled on HumanEval and MBPP, and raw on HumanEval, as in Figure 7: AUC beside ECE",
+            partial(draw_row, [_asked(first[name], name, line) for name, line in wanted]),
+        )
+    ours = {score: list(_against_auc(columns.values(), score)) for score in ("skill", "ece")}
+    yield Picture(
+        "spiess-figure-8",
+        "AUC against the rescaled ECE and the rescaled skill of each measure and data set, as in Figure 8",
+        partial(
+            draw_against_auc,
+            {
+                f"rescaled {words}": {"ours": ours[score], "published, GPT-3.5": printed[score]}
+                for score, words in (("ece", "ECE"), ("skill", "skill score"))
+            },
+        ),
+    )
+    curves = {f"{column}, {cell.model}": _roc_of(cell, "total") for column, cell in first.items()}
+    yield Picture(
+        "spiess-roc",
+        "ROC of the rescaled total probability; dots: accepting from 0.1, 0.3, 0.7 and 0.9 on",
+        partial(draw_roc, curves, title="Accepting by the total probability", note="rescaled"),
+    )
+
+
+def _reliability(cell: Cell, measure: str, rescaling: str = RAW) -> ReliabilityData:
+    row = cell.known(measure, rescaling, "" if rescaling == RAW else RANDOM)
+    with quietly():
+        return reliability(row.confidence, row.correct, resamples=200)
+
+
+def _roc_of(cell: Cell, measure: str) -> Roc:
+    """Of the rescaled measure, with the area of the raw one."""
+    row, area = cell.known(measure, ON_LN_P, RANDOM), cell.known(measure).auc
+    return Roc.of(row.confidence, row.correct, (area and area.value) or 0.5)
+
+
+def _noted(cell: Cell, measure: str, rescaling: str = RAW) -> str:
+    row, area = cell.known(measure, rescaling, "" if rescaling == RAW else RANDOM), cell.known(measure).auc
+    ece = "–" if row.ece is None else f"{row.ece.value:.2f}"
+    return f"AUC {(area and area.value) or 0.5:.2f}, ECE {ece}, skill {row.skill.value or 0.0:+.2f}"
+
+
+def _asked(cell: Cell, name: str, rescaling: str) -> tuple[str, str, ReliabilityData]:
+    how = "raw" if rescaling == RAW else "rescaled"
+    return f"{name}, {how}", _noted(cell, "ask", rescaling), _reliability(cell, "ask", rescaling)
+
+
+def _figure_5(cell: Cell, bare: Sequence[Cell]) -> Picture:
+    measure = "arithmetic-mean"
+    wanted = [("docstring, rescaled", cell, ON_LN_P)]
+    wanted += [("no docstring, rescaled", one, ON_LN_P) for one in bare]
+    wanted.append(("docstring, raw", cell, RAW))
+    diagrams = [
+        (title, f"by {one.answers.judge}; {_noted(one, measure, line)}", _reliability(one, measure, line))
+        for title, one, line in wanted
+    ]
+    return Picture(
+        "spiess-figure-5",
+        f"Lines of {cell.model} by the average token probability: reliability and ROC, as in Figure 5",
+        partial(draw_lines, diagrams, {"docstring": _roc_of(cell, measure)}),
+    )
+
+
+def _against_auc(columns: Iterable[Sequence[Cell]], score: str) -> Iterator[tuple[float, float]]:
+    for cell in (cell for cells in columns for cell in cells if not cell.why):
+        for measure in _MEASURES:
+            raw, row = cell.row(measure), cell.row(measure, ON_LN_P, RANDOM)
+            found = None if row is None else getattr(row, score)
+            if raw is not None and raw.auc is not None and found is not None:
+                yield raw.auc.value or 0.5, found.value

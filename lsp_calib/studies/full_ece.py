@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import functools
 import io
 import json
 import math
@@ -28,6 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lsp_calib.calibration.arrays import FloatArray, IntArray
+from lsp_calib.calibration.reliability import LEVEL, ReliabilityBin, ReliabilityData, wilson_interval
 from lsp_calib.commands.engine import settings_in_force
 from lsp_calib.commands.printing import item_progress
 from lsp_calib.commands.records import make_folder
@@ -45,7 +47,10 @@ from lsp_calib.inference.process import acceleration
 from lsp_calib.json_text import parse_json
 from lsp_calib.settings import Settings, engine_choice
 from lsp_calib.studies.data import data_set
-from lsp_calib.studies.tables import Table, print_tables
+from lsp_calib.studies.figures import draw_full_ece, draw_row
+from lsp_calib.studies.published import FULL_ECE, Quoted, published, said, table
+from lsp_calib.studies.score import File
+from lsp_calib.studies.tables import Picture, Section, Study, Table, print_tables
 from lsp_calib.studies.tasks import data_origin, documented_functions
 from lsp_calib.terminal import Console
 from lsp_calib.values import Prompt, Segment
@@ -607,3 +612,126 @@ def count_tokens(positions: int, data_dir: Path | None, output: Path, asking: As
     with item_progress("Counting distributions", quiet=asking.quiet) as show:
         header, numbers = study(choice, items, path, positions=positions, created=today, on_progress=show)
     return TokenReport(header, numbers, path)
+
+
+def numbers_of(files: Sequence[File]) -> list[tuple[File, Numbers]]:
+    """The files of `eval token` among some files, and what they say."""
+    return [(file, read_numbers(file.path)) for file in files if file.header.task == TOKEN]
+
+
+def temperatures(files: Sequence[File]) -> dict[str, float]:
+    """By model the temperature fitted on tokens."""
+    return {file.header.model.name: numbers.levels[1].temperature for file, numbers in numbers_of(files)}
+
+
+def deviations(files: Sequence[File]) -> list[tuple[str, float, float, tuple[float, float], float]]:
+    """For each model at temperature 1: its name, the relative deviations over M of cw-ECE and of Full-ECE,
+    the least and the largest of a calibrated model, and `Level.counting`."""
+    found = [(file.header.model.name, numbers.levels[0]) for file, numbers in numbers_of(files)]
+    return [(name, *one.deviations, one.floor_deviations[1:], one.counting) for name, one in found]
+
+
+def build(files: Sequence[File]) -> Study:
+    """The study on the files of `eval token`."""
+    found = numbers_of(files)
+    sections = [
+        Section(
+            "Liu et al., Table 1 and section 3",
+            "Deviation: of a sample over M, at temperature 1 and at the one fitted on the first tenth of the "
+            "texts, which are left out. Floor: what a perfectly calibrated model with the same distributions "
+            f"shows at as many positions, least and largest of {DRAWS} draws: it is counting, not the model.",
+            (_table(found), *_pictures(found)),
+        ),
+        Section(
+            "Liu et al.: every number of bins",
+            "",
+            [Table(_named(file, one), COLUMNS, rows_by_bins(one)) for file, one in found],
+            folded=True,
+        ),
+    ]
+    return Study(
+        name=FULL_ECE,
+        title="Full-ECE: calibration of whole distributions over tokens",
+        reference=published()[FULL_ECE]["reference"],
+        caveats=(
+            "Full-ECE across tokenisers is not comparable; two quantisations of one model are.",
+            "The texts here are functions, the study's sentences.",
+        ),
+        cells=(),
+        sections=sections,
+        quoted=lambda *_: Quoted(""),
+    )
+
+
+def _named(file: File, numbers: Numbers) -> str:
+    return (
+        f"{file.header.model.name} {file.header.model.quantisation}: {numbers.positions:,} positions of "
+        f"{numbers.texts} functions, {numbers.tokens:,} tokens; {100 * numbers.accuracy:.0f} % of the "
+        "likeliest are right"
+    )
+
+
+def _table(found: Sequence[tuple[File, Numbers]]) -> Table:
+    printed, rarity = table(FULL_ECE, "1"), said(FULL_ECE, "rarity")
+    ours = [one for _, one in found]
+    none = () if ours else ("not run",)
+    rows = []
+    for at, when in enumerate(("", ", after the temperature")):
+        for name, which in (("cw-ECE", 0), ("Full-ECE", 1)):
+            here = (f"{100 * one.levels[at].deviations[which]:.2f} %" for one in ours)
+            theirs = "–" if at else f"{printed[name]['2B']:.2f} %, {printed[name]['7B']:.2f} %"
+            rows.append((f"relative standard deviation of {name} over M{when}", *here, *none, theirs))
+        floors = (one.levels[at].floor_deviations for one in ours)
+        here = (f"{100 * mean:.0f} % ({100 * least:.0f} to {100 * most:.0f})" for mean, least, most in floors)
+        rows.append((f"its floor of Full-ECE{when}", *here, *none, "–"))
+        full = (f"{one.levels[at].full[BINS.index(10)]:.4f}" for one in ours)
+        rows.append((f"Full-ECE, M = 10{when}", *full, *none, "–"))
+    for name, key, share in (
+        ("tokens that never occur", "never", rarity["never"]),
+        ("tokens that occur 1 to 10 times", "1 to 10", rarity["oneToTen"]),
+    ):
+        rows.append((name, *(f"{100 * one.rarity[key]:.0f} %" for one in ours), *none, f"{share} %"))
+    models = [f"{file.header.model.name}, {one.positions:,} positions" for file, one in found] or ["ours"]
+    note = "Counting only adds to a deviation. `lsp-calib eval token` makes the counts."
+    return Table("", ("number", *models, "published (2B, 7B)"), rows, note)
+
+
+def _pictures(found: Sequence[tuple[File, Numbers]]) -> Iterator[Picture]:
+    if not found:
+        return
+    by_bin, over_m, diagrams = {}, {}, []
+    for file, numbers in found:
+        name, counts = file.header.model.name, numbers.counts[0]
+        entries, confidence, hits = (
+            np.reshape(counts[key], (10, -1)).sum(axis=1) for key in ("entries", "confidence", "hits")
+        )
+        by_bin[name] = confidence / entries, hits / entries
+        over_m[name] = numbers.levels[0].full, numbers.levels[0].floor
+        diagrams.append((name, f"n = {numbers.positions:,} tokens", likeliest(counts)))
+    alt = "Full-ECE by bin, and over the number of bins beside that of a calibrated model"
+    yield Picture("full-ece", alt, functools.partial(draw_full_ece, by_bin, over_m, BINS))
+    alt = "Reliability of the likeliest token, as in Spiess et al., Figure 2a"
+    yield Picture("spiess-figure-2", alt, functools.partial(draw_row, diagrams))
+
+
+def likeliest(counts: Mapping[str, Any]) -> ReliabilityData:
+    """The reliability of each position's likeliest token: ten bins, and five points of about equal mass."""
+    fine = np.array([counts["topEntries"], counts["topConfidence"], counts["topHits"]], dtype=np.float64)
+    n, _, hits = fine.sum(axis=1).astype(int).tolist()
+    cumulated = np.cumsum(fine[0]) - fine[0] / 2
+    mass = np.minimum(5 * cumulated // n, 4).astype(int)
+    points = [fine[:, mass == k].sum(axis=1) for k in range(5)]
+    bins = fine.reshape(3, 10, -1).sum(axis=2).T
+    return ReliabilityData(
+        *(n, hits, "width", LEVEL, 0),
+        bins=tuple(_of_counts(one, k / 10, (k + 1) / 10) for k, one in enumerate(bins)),
+        points=tuple(_of_counts(one, 0.0, 1.0) for one in points if one[0]),
+    )
+
+
+def _of_counts(counts: FloatArray, lower: float, upper: float) -> ReliabilityBin:
+    n, total, hits = counts.tolist()
+    if not n:
+        return ReliabilityBin(lower, upper, 0)
+    low, high = wilson_interval(int(hits), int(n))
+    return ReliabilityBin(lower, upper, int(n), total / n, hits / n, low, high)

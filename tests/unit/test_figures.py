@@ -56,7 +56,6 @@ DRAWINGS: dict[str, Callable[[], Figure]] = {
     "roc": partial(figures.draw_roc, {"m": CURVE}, **NAMED),
     "haque": partial(figures.draw_haque, CURVE, {"best-f1": 0.5, "high-precision": 0.9}, 210, 48),
     "against auc": partial(figures.draw_against_auc, {"skill": {"ours": [(0.6, 0.1)]}, "ECE": {}}),
-    "correlations": partial(figures.draw_correlations, ["a", "b", "c"], {("a", "b"): 0.5}, **NAMED),
     "skill": partial(figures.draw_skill_by_t, SKILL, LENGTHS, chosen=[4, 4, 8], **NAMED),
     "positions": partial(figures.draw_token_positions, token_positions(LOGPROBS), **NAMED),
     "example": partial(figures.draw_example, [("f", True, 0.82, 0.9), ("g", False, 0.81, 0.4)]),
@@ -66,7 +65,7 @@ DRAWINGS: dict[str, Callable[[], Figure]] = {
     "promptings": partial(
         figures.draw_promptings, {"BM25": {"m": Interval(0.1, 0.0, 0.2)}}, ["m", "n"], "skill"
     ),
-    "full-ece": partial(figures.draw_full_ece, FULL, OVER_M),
+    "full-ece": partial(figures.draw_full_ece, FULL, OVER_M, BINS),
 }
 
 
