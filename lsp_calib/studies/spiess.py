@@ -16,7 +16,6 @@ from lsp_calib.report.words import signed
 from lsp_calib.studies.figures import (
     Roc,
     draw_against_auc,
-    draw_correlations,
     draw_raw_and_rescaled,
     draw_roc,
 )
@@ -469,20 +468,6 @@ def _correlations(cells: Sequence[Cell]) -> Iterator[Table | Picture]:
         value = cell.correlations.get(("total", "arithmetic-mean"))
         rows.append((cell.answers.name.rpartition(", ")[0], str(cell.answers.n), signed(value)))
     yield Table("Total and average", ("answers", "n", "correlation"), tuple(rows))
-    for cell in _best_of_models(cells):
-        names = list(dict.fromkeys(name for pair in cell.correlations for name in pair))
-        model = cell.answers.header.model.name
-        yield Picture(
-            f"spiess-correlations-{model}",
-            f"Rank correlations of measures, {cell.answers.name.rpartition(', ')[0]}",
-            partial(
-                draw_correlations,
-                names,
-                cell.correlations,
-                title=f"Measures of {model}",
-                note=f"Spearman, n = {cell.answers.n:,}",
-            ),
-        )
 
 
 def _best_of_models(cells: Sequence[Cell]) -> list[Cell]:
