@@ -140,6 +140,7 @@ def collect(
             held_out=tuple(sorted(apart or ())),
             created=asking.created or datetime.date.today().isoformat(),
             task_version=task.version,
+            prompt_sha256=_first_prompt(asks[0], task) if task.version else "",
             **attrs.asdict(answerer, recurse=False, filter=attrs.filters.exclude("window")),
         )
         asks = [one.expecting(answerer) for one in asks]
@@ -161,6 +162,14 @@ def collect(
         )
     found, _ = read_records(path)
     return attrs.evolve(found, sources=task.sources or sources_of(records)), records
+
+
+def _first_prompt(ask: Asking, task: Task) -> str:
+    """The SHA-256 of the text of the first item's prompt, as lm-evaluation-harness tells prompts apart."""
+    host = ask.host()
+    prompt = host.wait(ask.prompt(host, task.items[0][1]))
+    text = "".join(text for _, text in prompt.segments) + prompt.forced
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
 
 
 def _asking_of(task: Task, choice: EngineChoice, asking: AskingOptions) -> Asking:
@@ -407,8 +416,8 @@ def digest(payload: Plain) -> str:
 def _forget_changed(asked: Mapping[str, str], journal: Journal, say: Callable[[str], None]) -> None:
     """Take back answers whose items have another text today. asked: of each item, the digest of today."""
     path, kept = journal.path, [item for item in asked if item in journal.done]
-    unknown = sum(item not in journal.asked for item in kept)
-    changed = [item for item in kept if journal.asked.get(item, asked[item]) != asked[item]]
+    unknown = sum(journal.asked(item) is None for item in kept)
+    changed = [item for item in kept if journal.asked(item) not in (None, asked[item])]
     journal.forget(changed)
     if changed:
         say(

@@ -20,7 +20,7 @@ import os
 import threading
 from collections.abc import Coroutine, Hashable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import attrs
 
@@ -42,16 +42,6 @@ from lsp_calib.inference import open_engine
 from lsp_calib.inference.choice import EngineChoice, Remote
 from lsp_calib.inference.engine import Engine, LoadedModel, Observe, Priority, Request
 from lsp_calib.summarization import features
-from lsp_calib.summarization.examples import likeness, terms_of
-from lsp_calib.summarization.features import (
-    Encodes,
-    TokenStates,
-    cosine,
-    fit_features,
-    greedy_match,
-    plain_words,
-    states_of,
-)
 from lsp_calib.summarization.prompt import build_prompt as summary_prompt
 from lsp_calib.summarization.service import MOST_TOKENS as MOST_OF_SUMMARIES
 from lsp_calib.summarization.service import first_sentence
@@ -104,6 +94,7 @@ class Asking(abc.ABC):
     """
 
     choice: EngineChoice
+    most_tokens: ClassVar[int] = MOST_TOKENS
     private: str = ""
     expected: Answerer | None = None
     window: WindowSize | None = None
@@ -119,19 +110,27 @@ class Asking(abc.ABC):
                 f"({self.expected}). Give each worker the same model and version of lsp-calib."
             )
         host = self.host()
-        for _ in range(_TRIES - 1):
+        for left in reversed(range(_TRIES)):
             try:
                 answer = host.wait(self.ask(host, payload))
                 break
             except EngineDiedError:
-                continue
-        else:
-            answer = host.wait(self.ask(host, payload))
+                if not left:
+                    raise
         return {"record": self.record(payload, answer).to_row(), "timing": _timing_of(answer.generation)}
 
-    @abc.abstractmethod
     async def ask(self, host: EngineHost, payload: Plain) -> Answer:
         """The answer to an item, evaluated afresh, so that earlier requests change no number."""
+        prompt = await self.prompt(host, payload)
+        return Answer(prompt, await host.engine.generate(self.request(prompt, payload)))
+
+    @abc.abstractmethod
+    async def prompt(self, host: EngineHost, payload: Plain) -> Prompt:
+        """What the model is shown of an item."""
+
+    def request(self, prompt: Prompt, _: Plain) -> Request:
+        """What is asked with an item's prompt."""
+        return Request(prompt, self.most_tokens, Priority.BACKGROUND, reuse=False, observe=Observe.ENTROPY)
 
     @abc.abstractmethod
     def record(self, payload: Plain, answer: Answer) -> Record:
@@ -297,11 +296,9 @@ class Completing(Asking):
         size = WindowSize.SMALL if layout == Layout.of(loaded.card) else WindowSize.LARGE
         return Answerer(loaded.identity, layout.version, FeatureList.present(), size)
 
-    async def ask(self, host: EngineHost, payload: Plain) -> Answer:
+    async def prompt(self, host: EngineHost, payload: Plain) -> Prompt:
         item, layout = line_item_of(payload), host.layouts.of(await host.engine.ready())
-        prompt = build_prompt(item.cursor, layout, surroundings_of(item, layout))
-        request = Request(prompt, MOST_TOKENS, Priority.BACKGROUND, reuse=False, observe=Observe.ENTROPY)
-        return Answer(prompt, await host.engine.generate(request))
+        return build_prompt(item.cursor, layout, surroundings_of(item, layout))
 
     def record(self, payload: Plain, answer: Answer) -> Record:
         item, generation = line_item_of(payload), answer.generation
@@ -329,40 +326,17 @@ def _text_features(cursor: Cursor, text: str) -> tuple[float | None, ...]:
     return FeatureList.present().ordered(text_features(cursor, text))
 
 
-FIT_NAMES = (
-    "neighbours-cosine-max",
-    "neighbours-cosine-mean",
-    "neighbours-f1-max",
-    "neighbours-agree",
-    "code-neighbours-cosine-max",
-    "bm25-max",
-    "bm25-mean",
-    "likeness-max",
-    "code-cosine",
-    "code-precision",
-    "code-recall",
-    "code-f1",
-    "name-cosine",
-    "name-recall",
-)
-"""How a summary fits its function and what its examples say, in the order of records.
-
-neighbours-...: similarity of the summary to the sentences of the examples in its prompt; neighbours-agree:
-mean cosine of these sentences among each other. code-neighbours-cosine-max: of the function's words to their
-sentences. bm25-max, -mean: what BM25 says of the examples, over what it says of the function itself.
-likeness-max: the most words in common with the code of one. code-...: similarity of the summary to the words
-of the code, with the summary as the candidate. name-...: to the words of the function's name.
-"""
-
 TEXT, ENCODER = "text", "encoder"
-"""What every record of a summary holds beside its tokens: what is counted in its text, and `FIT_NAMES`."""
+"""What every record of a summary holds beside its tokens: counts of its text, and `features.FIT_NAMES`."""
 
-OBSERVED = ObservationList(SUMMARY_VERSION, ((TEXT, features.NAMES), (ENCODER, FIT_NAMES)))
+OBSERVED = ObservationList(SUMMARY_VERSION, ((TEXT, features.NAMES), (ENCODER, features.FIT_NAMES)))
 
 
 @attrs.frozen
 class Summarising(Asking):
     """Asks for a function's summary, as the editor does."""
+
+    most_tokens = MOST_OF_SUMMARIES
 
     def describe(self) -> Answerer:
         """As `Asking.describe`; NoModelError if there is no encoder, DataError without thresholds for it."""
@@ -374,7 +348,7 @@ class Summarising(Asking):
         # The prompt's version is asked for before there is an item.
         function = function_of("def f():\n    return 1", "python")
         assert function is not None
-        version = self.prompt(SummaryItem("", "", "", "python", function, ""), loaded).version
+        version = self.shown(SummaryItem("", "", "", "python", function, ""), loaded).version
         return Answerer(
             loaded.identity, version, similarity=listed(shared_encoder()), observations=self.observations()
         )
@@ -383,19 +357,14 @@ class Summarising(Asking):
         """What the records hold besides."""
         return OBSERVED
 
-    def prompt(self, item: SummaryItem, loaded: LoadedModel) -> Prompt:
+    def shown(self, item: SummaryItem, loaded: LoadedModel) -> Prompt:
         """The prompt of the editor for a function."""
         return summary_prompt(
             item.function, item.language, loaded.card.chat, loaded.card.window, item.examples
         )
 
-    async def ask(self, host: EngineHost, payload: Plain) -> Answer:
-        item = summary_item_of(payload)
-        prompt = self.prompt(item, await host.engine.ready())
-        request = Request(
-            prompt, MOST_OF_SUMMARIES, Priority.BACKGROUND, reuse=False, observe=Observe.ENTROPY
-        )
-        return Answer(prompt, await host.engine.generate(request))
+    async def prompt(self, host: EngineHost, payload: Plain) -> Prompt:
+        return self.shown(summary_item_of(payload), await host.engine.ready())
 
     def record(self, payload: Plain, answer: Answer) -> Record:
         """Raises DataError if another prompt was made here."""
@@ -411,7 +380,7 @@ class Summarising(Asking):
         values = similarities(encoder, text, item.reference) if text else {}
         observed: dict[str, tuple[float | None, ...]] = {}
         costs: dict[str, tuple[int, int, int]] = {}
-        if plain_words(text):
+        if features.plain_words(text):
             window = self.host().loaded().card.window
             counted = features.text_features(
                 text,
@@ -420,9 +389,9 @@ class Summarising(Asking):
                 ended=answer.generation.stop is not Stop.LENGTH,
                 window=window,
             )
-            fit = fit_with_examples(encoder, text, item)
+            fit = features.fit_with_examples(encoder, text, item.function, item.examples, item.scores)
             observed[TEXT] = tuple(counted.get(name) for name in features.NAMES)
-            observed[ENCODER] = tuple(fit.get(name) for name in FIT_NAMES)
+            observed[ENCODER] = tuple(fit.get(name) for name in features.FIT_NAMES)
             costs["summary"] = cost_of(answer.generation)
         return record_of(
             answer,
@@ -436,39 +405,20 @@ class Summarising(Asking):
             costs=costs | dict(answer.costs),
             characters=len(text),
             reference_characters=len(item.reference),
+            judged_tokens=tokens_of(text, answer.generation),
         )
+
+
+def tokens_of(sentence: str, generation: Generation) -> int | None:
+    """How many of an answer's first tokens make its first sentence; None if that is the whole answer."""
+    text = ""
+    for count, token in enumerate(generation.tokens, 1):
+        text += token.text
+        if sentence and first_sentence(text, whole=True) == sentence:
+            return count if text.strip() != generation.text.strip() else None
+    return None
 
 
 def sentence_of(generation: Generation) -> str:
     """The first one of an answer, "" if there is none."""
     return first_sentence(generation.text, whole=generation.stop is not Stop.LENGTH)
-
-
-def fit_with_examples(encoder: Encodes, summary: str, item: SummaryItem) -> dict[str, float]:
-    """As `fit_features`, with what the examples of the prompt say, by the names in `FIT_NAMES`."""
-    values = fit_features(encoder, summary, item.function)
-    told, code = states_of(encoder, summary), states_of(encoder, item.function.code)
-    if told is None:
-        return values
-    sentences = [states for one in item.examples if (states := states_of(encoder, one.sentence)) is not None]
-    if sentences:
-        near = [cosine(told, one) for one in sentences]
-        values["neighbours-cosine-max"] = max(near)
-        values["neighbours-cosine-mean"] = sum(near) / len(near)
-        values["neighbours-f1-max"] = max(greedy_match(told.words, one.words).f1 for one in sentences)
-        if code is not None:
-            values["code-neighbours-cosine-max"] = max(cosine(code, one) for one in sentences)
-    if len(sentences) > 1:
-        values["neighbours-agree"] = _mean_cosine(sentences)
-    if item.scores:
-        values |= {"bm25-max": max(item.scores), "bm25-mean": sum(item.scores) / len(item.scores)}
-    if item.examples:
-        own = terms_of(item.function.code)
-        values["likeness-max"] = max(likeness(own, terms_of(one.code)) for one in item.examples)
-    return values
-
-
-def _mean_cosine(texts: Sequence[TokenStates]) -> float:
-    """The mean over all pairs of two or more texts, in [-1, 1]."""
-    pairs = [cosine(one, other) for at, one in enumerate(texts) for other in texts[:at]]
-    return sum(pairs) / len(pairs)

@@ -17,6 +17,7 @@ import errno
 import json
 import math
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Self
@@ -122,6 +123,7 @@ class Header:
     similarity: the similarities in the records, None if they hold none.
     observations: what is observed of answers, None if nothing is.
     task_version: the task with the version of its definition, such as "spiess-line@1"; "" if unknown.
+    prompt_sha256: of the text of the prompt for a study's first item; "" if unknown.
     """
 
     task: str
@@ -137,6 +139,7 @@ class Header:
     similarity: SimilarityList | None = None
     observations: ObservationList | None = None
     task_version: str = ""
+    prompt_sha256: str = ""
 
     def asks_the_same_as(self, other: Header) -> bool:
         """Whether generations under both headers may be in one file. Records that lack features, observations
@@ -151,7 +154,7 @@ class Header:
 
     def to_line(self) -> str:
         row = {"schema": SCHEMA, **attrs.asdict(self)}
-        for optional in ("similarity", *_LATER):
+        for optional in ("similarity", *_LATER, "prompt_sha256"):
             if not row[optional]:
                 del row[optional]
         return json_line(row)
@@ -165,20 +168,16 @@ class Header:
         values["model"] = ModelIdentity(**values["model"])  # which refuses what it does not know
         values["sources"] = tuple(Origin(**one) for one in values.get("sources", ()))
         values["held_out"] = tuple(values.get("held_out", ()))
+        kinds = {"features": FeatureList, "similarity": SimilarityList, "observations": ObservationList}
         try:
-            for name in _KINDS.keys() & values.keys():
-                values[name] = converted(values[name], _KINDS[name])
+            values |= {name: converted(values[name], kind) for name, kind in kinds.items() if name in values}
         except msgspec.ValidationError as error:
-            raise ValueError(f"its {name} cannot be read: {error}") from error
+            raise ValueError(f"a list of names cannot be read: {error}") from error
         return cls(**values)
 
 
+# What came with later versions, so that a file may lack it.
 _LATER = ("features", "observations", "task_version")
-_KINDS: Mapping[str, type] = {
-    "features": FeatureList,
-    "similarity": SimilarityList,
-    "observations": ObservationList,
-}
 
 
 def origin(group: str, count: int) -> Origin:
@@ -292,46 +291,38 @@ class Record:
 
         Raises DataError for NaN; a record without valid probabilities must have `doubt` set.
         """
-        row: dict[str, Any] = {"item": self.item}
-        if self.group != _first_part(self.item):
-            row["group"] = self.group
-        row |= {
+        typed = _whole(self.typed_logprobs, -_NAT)
+        while typed and typed[-1] == 0:
+            typed.pop()
+        with_below, above = _scaled(self.features), _scaled(self.features_above)
+        row = {
+            "item": self.item,
+            "group": self.group if self.group != _first_part(self.item) else None,
             "stratum": self.stratum,
             "correct": dict(self.correct),
             "shown": self.shown,
             "stop": self.stop,
+            "prompt": self.prompt or None,
+            "tokens": list(self.tokens),
+            "surprisal": _whole(self.logprobs, -_NAT),
+            "typed": typed or None,
+            "entropy": _whole(self.entropies, _ENTROPY) or None,
+            "seed": self.seed,
+            "doubt": self.doubt or None,
+            "condition": self.condition if self.condition != INSERTING else None,
+            "source": self.source or None,
+            "added": self.added,
+            "characters": self.characters,
+            "referenceCharacters": self.reference_characters,
+            "repeatsBug": self.repeats_bug,
+            "judgedTokens": self.judged_tokens,
+            "similarity": _scaled(self.similarity) or None,
+            "observed": {name: _scaled(values) for name, values in self.observed.items()} or None,
+            "costs": {name: list(cost) for name, cost in self.costs.items()} or None,
+            "features": with_below or None,
+            "features_above": above if above != with_below else None,
         }
-        if self.prompt:
-            row["prompt"] = self.prompt
-        row |= {"tokens": list(self.tokens), "surprisal": _whole(self.logprobs, -_NAT)}
-        typed = _whole(self.typed_logprobs, -_NAT)
-        while typed and typed[-1] == 0:
-            typed.pop()
-        row |= {"typed": typed} if typed else {}
-        row |= {"entropy": _whole(self.entropies, _ENTROPY)} if self.entropies else {}
-        row |= {"seed": self.seed} if self.seed is not None else {}
-        row |= {"doubt": True} if self.doubt else {}
-        return row | self._optional()
-
-    def _optional(self) -> dict[str, Any]:
-        """The fields that came with later versions."""
-        row: dict[str, Any] = {}
-        with_below, above = _scaled(self.features), _scaled(self.features_above)
-        row |= {"condition": self.condition} if self.condition != INSERTING else {}
-        row |= {"source": self.source} if self.source else {}
-        row |= {"added": self.added} if self.added is not None else {}
-        row |= {"characters": self.characters} if self.characters is not None else {}
-        if self.reference_characters is not None:
-            row["referenceCharacters"] = self.reference_characters
-        row |= {"repeatsBug": self.repeats_bug} if self.repeats_bug is not None else {}
-        row |= {"judgedTokens": self.judged_tokens} if self.judged_tokens is not None else {}
-        row |= {"similarity": _scaled(self.similarity)} if self.similarity else {}
-        observed = {name: _scaled(values) for name, values in self.observed.items()}
-        row |= {"observed": observed} if observed else {}
-        row |= {"costs": {name: list(cost) for name, cost in self.costs.items()}} if self.costs else {}
-        row |= {"features": with_below} if with_below else {}
-        row |= {"features_above": above} if above != with_below else {}
-        return row
+        return {name: value for name, value in row.items() if value is not None}
 
     def to_line(self) -> str:
         return json_line(self.to_row())
@@ -339,18 +330,36 @@ class Record:
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:
         """Raises KeyError, TypeError, ValueError or AttributeError for a row that is not a record."""
-        values = dict(row)
-        tokens = tuple(values.pop("tokens"))
+        values = {_ATTRIBUTES.get(name, name): value for name, value in row.items()}
         values.setdefault("group", _first_part(values["item"]))
-        logprobs = tuple(_logprob(value) for value in values.pop("surprisal"))
-        typed = tuple(_logprob(value) for value in values.pop("typed", ()))
-        typed += (0.0,) * (len(logprobs) - len(typed))
-        values["entropies"] = tuple(value / _ENTROPY for value in values.pop("entropy", ()))
-        values["correct"] = dict(values["correct"])
-        values |= _read_optional(values)
+        tokens, correct = tuple(values.pop("tokens")), dict(values.pop("correct"))
+        logprobs = [_logprob(value) for value in values.pop("surprisal")]
+        typed = [_logprob(value) for value in values.pop("typed", ())]
+        typed += [0.0] * (len(logprobs) - len(typed))
         if len(typed) != len(logprobs) or len(logprobs) not in (len(tokens), 0):
             raise ValueError(f"the record of {values['item']!r} has lists of different lengths")
-        return cls(**values, tokens=tokens, logprobs=logprobs, typed_logprobs=typed)
+        with_below = values.pop("features", ())
+        return cls(
+            tokens=tokens,
+            correct=correct,
+            logprobs=tuple(logprobs),
+            typed_logprobs=tuple(typed),
+            entropies=tuple(value / _ENTROPY for value in values.pop("entropy", ())),
+            features=_unscaled(with_below),
+            features_above=_unscaled(values.pop("features_above", with_below)),
+            similarity=tuple(value / _FEATURE for value in values.pop("similarity", ())),
+            observed={name: _unscaled(numbers) for name, numbers in values.pop("observed", {}).items()},
+            costs={name: (cost[0], cost[1], cost[2]) for name, cost in values.pop("costs", {}).items()},
+            **values,
+        )
+
+
+# Where names in a row are others than those of the attributes.
+_ATTRIBUTES = {
+    "referenceCharacters": "reference_characters",
+    "repeatsBug": "repeats_bug",
+    "judgedTokens": "judged_tokens",
+}
 
 
 def read_records(path: Path) -> tuple[Header, list[Record]]:
@@ -362,14 +371,15 @@ def read_records(path: Path) -> tuple[Header, list[Record]]:
         lines = read_file(path).decode("utf-8").split("\n")
         header = Header.from_row(parse_json(lines[0]))
         records = [Record.from_row(parse_json(line)) for line in lines[1:-1]]
-        sizes = {0, 0 if header.features is None else len(header.features.names)}
         listed = dict(header.observations.names) if header.observations is not None else {}
-        similarities = 0 if header.similarity is None else len(header.similarity.names)
         for record in records:
-            if not sizes.issuperset(map(len, (record.features, record.features_above))):
-                raise ValueError(f"the record of {record.item!r} has other features than the header says")
-            if len(record.similarity) not in (0, similarities):
-                raise ValueError(f"the record of {record.item!r} has other similarities than the header says")
+            for what, values, of in (
+                ("features", record.features, header.features),
+                ("features", record.features_above, header.features),
+                ("similarities", record.similarity, header.similarity),
+            ):
+                if values and len(values) != (0 if of is None else len(of.names)):
+                    raise ValueError(f"the record of {record.item!r} has other {what} than the header says")
             if any(len(values) != len(listed.get(name, ())) for name, values in record.observed.items()):
                 raise ValueError(f"the record of {record.item!r} has other observations than the header says")
         return header, records
@@ -399,24 +409,8 @@ def write_records(path: Path, header: Header, records: Iterable[Record]) -> None
 
 def sources_of(records: Sequence[Record]) -> tuple[Origin, ...]:
     """Name and version of the projects that records come from, with the number of records."""
-    counts: dict[str, int] = {}
-    for record in records:
-        counts[record.group] = counts.get(record.group, 0) + 1
+    counts = Counter(record.group for record in records)
     return tuple(origin(group, count) for group, count in sorted(counts.items()))
-
-
-def _read_optional(values: dict[str, Any]) -> dict[str, Any]:
-    """The fields of `Record._optional`, taken out of a row."""
-    found: dict[str, Any] = {"features": _unscaled(values.pop("features", ()))}
-    above = values.pop("features_above", None)
-    found["features_above"] = found["features"] if above is None else _unscaled(above)
-    found["similarity"] = tuple(value / _FEATURE for value in values.pop("similarity", ()))
-    found["observed"] = {name: _unscaled(row) for name, row in values.pop("observed", {}).items()}
-    found["costs"] = {name: _cost(row) for name, row in values.pop("costs", {}).items()}
-    found["reference_characters"] = values.pop("referenceCharacters", None)
-    found["repeats_bug"] = values.pop("repeatsBug", None)
-    found["judged_tokens"] = values.pop("judgedTokens", None)
-    return found
 
 
 def _scaled(values: Sequence[float | None]) -> list[int | None]:
@@ -428,11 +422,6 @@ def _scaled(values: Sequence[float | None]) -> list[int | None]:
 
 def _unscaled(values: Sequence[int | None]) -> tuple[float | None, ...]:
     return tuple(None if value is None else value / _FEATURE for value in values)
-
-
-def _cost(row: Sequence[int]) -> tuple[int, int, int]:
-    evaluated, reused, generated = row
-    return int(evaluated), int(reused), int(generated)
 
 
 def groups_of(records: Iterable[Record]) -> list[str]:
@@ -465,9 +454,8 @@ _BEGINNING = b'{"header":{"schema":'
 class Journal:
     """The results of one run, and of the earlier runs that it continues.
 
-    done: the records so far, by item. asked: the hashes that `add` was given with them; an item of which no
-    hash is known is missing. keeps_held_out: what the file holds out stays held out: nobody named others. If
-    the process is killed, only calls of `add` in progress are lost.
+    done: the records so far, by item. keeps_held_out: what the file holds out stays held out: nobody named
+    others. If the process is killed, only calls of `add` in progress are lost.
     Raises DataError if the file or its journal was begun for another model, prompt or seed, is in use by
     another run, or cannot be written; then nothing is changed.
     """
@@ -477,8 +465,8 @@ class Journal:
         self.header = header
         self._keeps_held_out = keeps_held_out
         self.done: dict[str, Record] = {}
-        self.asked: dict[str, str] = {}
-        self._timings: dict[str, Mapping[str, float]] = {}
+        # Of each answer its times, and the hash of its question if that is known.
+        self._notes: dict[str, Plain] = {}
         self._file: IO[bytes] | None = None
         self._is_new = False
         try:
@@ -492,6 +480,11 @@ class Journal:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def asked(self, item: str) -> str | None:
+        """The hash of its question that was given with an item's answer; None if none was."""
+        found: str | None = self._notes.get(item, {}).get(_ASKED)
+        return found
+
     def add(self, result: Plain, asked: str = "") -> None:
         """Keep a result, as `item_worker.Asking` returns it; it is on disk when this returns. asked: a hash
         of the question."""
@@ -502,8 +495,8 @@ class Journal:
     def forget(self, items: Iterable[str]) -> None:
         """Ask for these again. Their answers stay on disk until others have come."""
         for item in items:
-            for kept in (self.done, self.asked, self._timings):
-                kept.pop(item, None)
+            del self.done[item]
+            self._notes.pop(item, None)
 
     def finish(self, order: Sequence[str]) -> list[Record]:
         """Write the file and its times; returns the records of the items in `order`.
@@ -516,8 +509,9 @@ class Journal:
         rest = [item for item in self.done if item not in wanted]
         records = [self.done[item] for item in (*order, *rest)]
         header = attrs.evolve(self.header, sources=self.header.sources or sources_of(records))
-        rows = (self._notes(record.item) for record in records if record.item in self._timings)
-        replace_file(self._timing_path, "".join(json_line(row) + "\n" for row in rows))
+        items = (record.item for record in records if record.item in self._notes)
+        rows = (json_line({"item": item, **self._notes[item]}) for item in items)
+        replace_file(self._timing_path, "".join(row + "\n" for row in rows))
         write_records(self.path, header, records)
         # The file now holds everything that is in the journal.
         self._remove()
@@ -532,16 +526,17 @@ class Journal:
 
     def _remove(self) -> None:
         """Close and remove the journal, while it is locked, so that no run is using it."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        self._close_file()
         journal_path(self.path).unlink(missing_ok=True)
         self.close()
 
-    def close(self) -> None:
+    def _close_file(self) -> None:
         if self._file is not None:
             self._file.close()
             self._file = None
+
+    def close(self) -> None:
+        self._close_file()
         if self._lock.is_locked:
             with contextlib.suppress(OSError):  # Windows removes no file that is open
                 Path(self._lock.lock_file).unlink()
@@ -550,11 +545,6 @@ class Journal:
     @property
     def _timing_path(self) -> Path:
         return self.path.with_name(self.path.name + ".timing.jsonl")
-
-    def _notes(self, item: str) -> dict[str, Any]:
-        """What is kept of an answer beside its record."""
-        asked = {_ASKED: self.asked[item]} if item in self.asked else {}
-        return {"item": item, **asked, **self._timings[item]}
 
     def _take_over(self, path: Path) -> None:
         """Take over the file of a finished run, and its times and hashes as far as they exist."""
@@ -566,7 +556,7 @@ class Journal:
                 item = row.pop("item")
                 # The times may be those of another file of this name.
                 if item in self.done:
-                    self._note(item, row.pop(_ASKED, ""), row)
+                    self._notes[item] = row
 
     def _open(self) -> None:
         path = journal_path(self.path)
@@ -624,20 +614,17 @@ class Journal:
             created=found.created,
             package=found.package,
             held_out=found.held_out if self._keeps_held_out else self.header.held_out,
-            **{name: getattr(self.header, name) or getattr(found, name) for name in _LATER},
+            **{
+                name: getattr(self.header, name) or getattr(found, name)
+                for name in (*_LATER, "prompt_sha256")
+            },
         )
 
     def _keep(self, row: Plain) -> None:
         record = Record.from_row(row["record"])
         self.done[record.item] = record
-        self._note(record.item, row.get(_ASKED, ""), row["timing"])
-
-    def _note(self, item: str, asked: str, timings: Mapping[str, float]) -> None:
-        self._timings[item] = timings
-        # An answer of an earlier version replaces one of which more was known.
-        self.asked.pop(item, None)
-        if asked:
-            self.asked[item] = asked
+        asked = {_ASKED: row[_ASKED]} if _ASKED in row else {}
+        self._notes[record.item] = {**asked, **row["timing"]}
 
     def _append(self, row: Mapping[str, Any]) -> None:
         assert self._file is not None, "nothing is added after the end"
@@ -661,10 +648,6 @@ def _rows(content: bytes) -> list[Any]:
     return [parse_json(line) for line in content.split(b"\n")[:-1]]
 
 
-_ELSEWHERE = "name another folder or file for this run"
-_AUGMENT = {AUGMENTED: "use `eval summary` with --augment", PLAIN: "leave --augment out"}
-
-
 def difference(found: Header, wanted: Header) -> str:
     """What differs, on both sides, and the options that go on with what is there. As sentences.
 
@@ -673,49 +656,45 @@ def difference(found: Header, wanted: Header) -> str:
     all_ = list(_differences(found, wanted))
     told = "; ".join(f"{what}: {there} there, {here} now" for what, there, here, _ in all_)
     remedies = [remedy for *_, remedy in all_]
+    elsewhere = "name another folder or file for this run"
     if not all(remedies):
-        return f"{told}. No option makes this run as that one was: {_ELSEWHERE}."
-    return f"{told}. To go on with them, {' and '.join(remedies)}; otherwise {_ELSEWHERE}."
+        return f"{told}. No option makes this run as that one was: {elsewhere}."
+    return f"{told}. To go on with them, {' and '.join(remedies)}; otherwise {elsewhere}."
 
 
-_Difference = tuple[str, str, str, str]
-"""What is one thing there and another one here, and the option to have it as there, "" if there is none."""
+_AUGMENT = {AUGMENTED: "use `eval summary` with --augment", PLAIN: "leave --augment out"}
 
 
-def _differences(found: Header, wanted: Header) -> Iterator[_Difference]:
-    """The differences for which `Header.asks_the_same_as` tells the two apart."""
-    for name in ("task", "language"):
-        there, here = getattr(found, name), getattr(wanted, name)
-        if there != here:
-            # Another task is another command or another file, not only another option.
-            yield name, there, here, f"add --{name} {there}" if name == "language" else ""
+def _differences(found: Header, wanted: Header) -> Iterator[tuple[str, Any, Any, str]]:
+    """The differences for which `Header.asks_the_same_as` tells the two apart: what is one thing there and
+    another one here, and the option to have it as there, "" if there is none."""
     model, other = found.model, wanted.model
+    if found.task != wanted.task:
+        # Another task is another command or another file, not only another option.
+        yield "task", found.task, wanted.task, ""
+    if found.language != wanted.language:
+        yield "language", found.language, wanted.language, f"add --language {found.language}"
     if model.name != other.name:
         # A file of one's own, and a server's model, are named otherwise.
         remedy = f"add --model {model.name}" if model.name in load_cards() else ""
         yield "model", model.name, other.name, remedy
     elif model != other:
-        pair = [f"{one.quantisation} ({one.sha256[:16] or 'no checksum'})" for one in (model, other)]
-        yield f"the file of {model.name}", pair[0], pair[1], ""
-    if found.task == wanted.task:
-        yield from _of_prompt(found, wanted)
-    if found.seed != wanted.seed:
-        yield "seed", str(found.seed), str(wanted.seed), f"add --seed {found.seed}"
-    if found.similarity != wanted.similarity:
-        pair = [one.encoder if one is not None else "none" for one in (found.similarity, wanted.similarity)]
-        yield "similarities, by encoder", pair[0], pair[1], ""
-    for name in _LATER:
-        there, here = getattr(found, name), getattr(wanted, name)
-        if there and here and there != here:
-            pair = [one if isinstance(one, str) else f"of version {one.version}" for one in (there, here)]
-            yield name.replace("_", " "), pair[0], pair[1], ""
-
-
-def _of_prompt(found: Header, wanted: Header) -> Iterator[_Difference]:
+        there, here = (f"{one.quantisation} ({one.sha256[:16] or 'no checksum'})" for one in (model, other))
+        yield f"the file of {model.name}", there, here, ""
     there, here = found.prompt_version, wanted.prompt_version
-    sizes = SIZES.get(there), SIZES.get(here)
-    if sizes[0] is not None and sizes[1] is not None and sizes[0] is not sizes[1]:
-        yield "window", sizes[0].value, sizes[1].value, f"add --window {sizes[0].value}"
+    size, own = SIZES.get(there), SIZES.get(here)
+    if found.task == wanted.task and size and own and size is not own:
+        yield "window", size.value, own.value, f"add --window {size.value}"
     # Of another model the prompt of a line is another one, whatever the window.
-    elif there != here and (None in sizes or found.model == wanted.model):
+    elif found.task == wanted.task and there != here and (not size or not own or model == other):
         yield "prompt", there, here, _AUGMENT[there] if {there, here} == {PLAIN, AUGMENTED} else ""
+    if found.seed != wanted.seed:
+        yield "seed", found.seed, wanted.seed, f"add --seed {found.seed}"
+    if found.similarity != wanted.similarity:
+        there, here = (one.encoder if one else "none" for one in (found.similarity, wanted.similarity))
+        yield "similarities, by encoder", there, here, ""
+    for name in _LATER:
+        one, two = getattr(found, name), getattr(wanted, name)
+        if one and two and one != two:
+            there, here = (x if isinstance(x, str) else f"of version {x.version}" for x in (one, two))
+            yield name.replace("_", " "), there, here, ""

@@ -44,7 +44,7 @@ from lsp_calib.corpus.records import ObservationList, Record
 from lsp_calib.corpus.tasks import Judge, Task, exactly
 from lsp_calib.errors import SettingsError
 from lsp_calib.inference.choice import EngineChoice
-from lsp_calib.inference.engine import Engine, LoadedModel, Observe, Priority, Request, Sampling
+from lsp_calib.inference.engine import Engine, LoadedModel, Priority, Request, Sampling
 from lsp_calib.inference.models.cards import ChatFormat
 from lsp_calib.studies.augmentation import facts_of
 from lsp_calib.studies.measures import (
@@ -344,6 +344,7 @@ class Studying(Asking):
     """Asks for code of the studies' tasks. criteria: as `judge` names them. observe: what the model is asked
     of its answers."""
 
+    most_tokens = MOST_TOKENS
     criteria: tuple[str, ...] = ("exact",)
     judge: Judge = exactly
     observe: frozenset[Reflected] = frozenset()
@@ -361,35 +362,31 @@ class Studying(Asking):
         listed = REFLECTED if self.observe else None
         return Answerer(loaded.identity, PLAIN_VERSION, observations=listed)
 
-    async def ask(self, host: EngineHost, payload: Plain) -> Answer:
-        engine, item = host.engine, line_item_of(payload)
-        loaded = await engine.ready()
+    async def prompt(self, host: EngineHost, payload: Plain) -> Prompt:
+        return build_prompt(line_item_of(payload).cursor, Layout.plain((await host.engine.ready()).card))
+
+    def request(self, prompt: Prompt, payload: Plain) -> Request:
         indentation = payload["function"]["indentation"] if "function" in payload else None
-        prompt = build_prompt(item.cursor, Layout.plain(loaded.card))
-        request = Request(
-            prompt,
-            MOST_TOKENS,
-            Priority.BACKGROUND,
-            one_line=indentation is None,
-            reuse=False,
-            observe=Observe.ENTROPY,
-            function=indentation,
-        )
-        generation = await engine.generate(request)
-        if not self.observe or not generation.text.strip():
-            return Answer(prompt, generation)
+        request = super().request(prompt, payload)
+        return attrs.evolve(request, one_line=indentation is None, function=indentation)
+
+    async def ask(self, host: EngineHost, payload: Plain) -> Answer:
+        answer, card = await super().ask(host, payload), (await host.engine.ready()).card
+        prompt, text = answer.prompt, answer.generation.text.rstrip()
+        if not self.observe or not text:
+            return answer
         kind = "function" if "function" in payload else "repair" if "buggy" in payload else "line"
-        code = "".join(text for _, text in prompt.segments) + prompt.forced + generation.text.rstrip()
-        shown = fenced(item.cursor.language, code)
+        code = "".join(shown for _, shown in prompt.segments) + prompt.forced + text
+        about = fenced(payload["language"], code)
         questions = {
-            one: partial(asks, _question(f"{shown}\n\n{words.format(_RIGHT[kind])}", loaded.card.chat))
+            one: partial(asks, _question(f"{about}\n\n{words.format(_RIGHT[kind])}", card.chat))
             for one, asks, words in (
                 (Reflected.ASK, true_false, _IS_TRUE),
                 (Reflected.VERBALISED, stated_probability, _HOW_LIKELY),
             )
             if one in self.observe
         }
-        return await _reflected(Answer(prompt, generation), "answer", engine, questions)
+        return await _reflected(answer, "answer", host.engine, questions)
 
     def record(self, payload: Plain, answer: Answer) -> Record:
         item, text = line_item_of(payload), answer.generation.text
@@ -432,9 +429,9 @@ class Reflecting(Summarising):
     def observations(self) -> ObservationList:
         return LISTED
 
-    def prompt(self, item: SummaryItem, loaded: LoadedModel) -> Prompt:
+    def shown(self, item: SummaryItem, loaded: LoadedModel) -> Prompt:
         if not self.augment:
-            return super().prompt(item, loaded)
+            return super().shown(item, loaded)
         card = loaded.card
         code = item.function.code[: card.window]
         facts = facts_of(code, item.examples, item.language, repository=item.group, path=item.path)

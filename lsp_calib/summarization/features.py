@@ -9,7 +9,7 @@ wrote.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 import attrs
@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray
-from lsp_calib.summarization.examples import words_of
+from lsp_calib.summarization.examples import Example, likeness, terms_of, words_of
 from lsp_calib.syntax import Function
 from lsp_calib.syntax.rules import words as _words
 
@@ -289,3 +289,68 @@ def fit_features(
 def states_of(encoder: Encodes, text: str) -> TokenStates | None:
     """None for a text without a word."""
     return encoder.encode(text) if plain_words(text) else None
+
+
+FIT_NAMES = (
+    "neighbours-cosine-max",
+    "neighbours-cosine-mean",
+    "neighbours-f1-max",
+    "neighbours-agree",
+    "code-neighbours-cosine-max",
+    "bm25-max",
+    "bm25-mean",
+    "likeness-max",
+    "code-cosine",
+    "code-precision",
+    "code-recall",
+    "code-f1",
+    "name-cosine",
+    "name-recall",
+)
+"""How a summary fits its function and what its examples say, in the order of records.
+
+neighbours-...: similarity of the summary to the sentences of the examples in its prompt; neighbours-agree:
+mean cosine of these sentences among each other. code-neighbours-cosine-max: of the function's words to their
+sentences. bm25-max, -mean: what BM25 says of the examples, over what it says of the function itself.
+likeness-max: the most words in common with the code of one. code-...: similarity of the summary to the words
+of the code, with the summary as the candidate. name-...: to the words of the function's name.
+"""
+
+
+def fit_with_examples(
+    encoder: Encodes,
+    summary: str,
+    function: Function,
+    examples: Sequence[Example] = (),
+    scores: Sequence[float] = (),
+) -> dict[str, float]:
+    """As `fit_features`, with what the examples of the prompt say, by the names in `FIT_NAMES`.
+
+    scores: of BM25 for each example, over the one that the function itself would have; empty if unknown.
+    """
+    values = fit_features(encoder, summary, function)
+    told, code = states_of(encoder, summary), states_of(encoder, function.code)
+    if told is None:
+        return values
+    sentences = [states for one in examples if (states := states_of(encoder, one.sentence)) is not None]
+    if sentences:
+        near = [cosine(told, one) for one in sentences]
+        values["neighbours-cosine-max"] = max(near)
+        values["neighbours-cosine-mean"] = sum(near) / len(near)
+        values["neighbours-f1-max"] = max(greedy_match(told.words, one.words).f1 for one in sentences)
+        if code is not None:
+            values["code-neighbours-cosine-max"] = max(cosine(code, one) for one in sentences)
+    if len(sentences) > 1:
+        values["neighbours-agree"] = _mean_cosine(sentences)
+    if scores:
+        values |= {"bm25-max": max(scores), "bm25-mean": sum(scores) / len(scores)}
+    if examples:
+        own = terms_of(function.code)
+        values["likeness-max"] = max(likeness(own, terms_of(one.code)) for one in examples)
+    return values
+
+
+def _mean_cosine(texts: Sequence[TokenStates]) -> float:
+    """The mean over all pairs of two or more texts, in [-1, 1]."""
+    pairs = [cosine(one, other) for at, one in enumerate(texts) for other in texts[:at]]
+    return sum(pairs) / len(pairs)

@@ -29,7 +29,15 @@ from lsp_calib.corpus.functions import (
     reference_of,
     summary_item_of,
 )
-from lsp_calib.corpus.item_worker import OBSERVED, Answerer, EngineHost, Summarising, prompt_hash
+from lsp_calib.corpus.item_worker import (
+    OBSERVED,
+    Answerer,
+    EngineHost,
+    Summarising,
+    prompt_hash,
+    sentence_of,
+    tokens_of,
+)
 from lsp_calib.corpus.records import Header, Record, SimilarityList, read_records, write_records
 from lsp_calib.corpus.tasks import Task
 from lsp_calib.corpus.thresholds import NAMES, VERSION, shared_encoder, similarities
@@ -174,6 +182,22 @@ def test_a_record_holds_numbers_and_no_text(monkeypatch: pytest.MonkeyPatch, mod
     assert dict(zip(NAMES, other.similarity, strict=True)) == expected
 
 
+@pytest.mark.parametrize(
+    ("pieces", "expected"),
+    [
+        (["Draw", " it", ".", "\n"], None),
+        (["Draw", " it", ". ", "And", " more", "."], 3),
+        (["Draw", " it. And", " more."], 2),
+        (["Draw", " it"], None),
+        (["\n", "!"], None),
+    ],
+)
+def test_the_judged_tokens_are_those_of_the_first_sentence(pieces: list[str], expected: int | None) -> None:
+    tokens = tuple(Token(n, -0.5, 0.0, piece) for n, piece in enumerate(pieces))
+    generation = Generation("".join(pieces), tokens, Stop.LINE, Timing())
+    assert tokens_of(sentence_of(generation), generation) == expected
+
+
 @pytest.mark.usefixtures("words")
 def test_no_summary_is_never_right_and_doubt_leaves_no_probabilities(
     monkeypatch: pytest.MonkeyPatch, model_card: ModelCard
@@ -264,9 +288,9 @@ class TestCommand:
         assert {row["judge"] for row in document["rows"]} == {"most-agree", "best-f1", "high-recall"}
         assert "right (high-precision): 0" in (tmp_path / "out" / "scores.md").read_text("utf-8")
         skills = {
-            row["judge"]: row["metrics"]["skill"]["value"]
+            row["judge"]: row["skill"]["value"]
             for row in document["rows"]
-            if row["rescaled"] and row["measure"] == document["best"] and row["stratum"] == "all"
+            if row["rescaling"] != "raw" and row["measure"] == document["best"] and row["stratum"] == "all"
         }
         assert min(skills.values()) > 0.1
 

@@ -27,9 +27,10 @@ from lsp_calib.calibration.calibrators.fitting import SUMMARY_RECIPES, Fitted, L
 from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.tiers import PRESETS
 from lsp_calib.confidence.features import ENCODER, FIT_FEATURES, SUMMARY_VERSION
-from lsp_calib.corpus.item_worker import FIT_NAMES, OBSERVED
+from lsp_calib.corpus.item_worker import OBSERVED
 from lsp_calib.inference.models import sidecar
 from lsp_calib.summarization.encoder import InstalledEncoder, installed_encoder
+from lsp_calib.summarization.features import FIT_NAMES
 from lsp_calib.summarization.service import SummaryService
 from lsp_calib.values import Evidence, ModelIdentity, Observation
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from test_eval_summary import WordEncoder
 
 from lsp_calib.corpus.functions import SummaryItem
-from lsp_calib.corpus.item_worker import FIT_NAMES, fit_with_examples
 from lsp_calib.summarization import features
 from lsp_calib.summarization.examples import Example
+from lsp_calib.summarization.features import FIT_NAMES, fit_with_examples
 from lsp_calib.syntax import Function
 
 SHARES = {
@@ -108,7 +108,7 @@ EXAMPLES = (
 def fitting(summary: str, code: str, name: str, *more: tuple[Any, ...]) -> dict[str, float]:
     """more: examples and their scores."""
     item = SummaryItem("1", "g", "a.py", "python", function(code, name), "", *more)
-    return fit_with_examples(WordEncoder(), summary, item)
+    return fit_with_examples(WordEncoder(), summary, item.function, item.examples, item.scores)
 
 
 def test_the_fit_is_that_of_the_words_shared() -> None:
