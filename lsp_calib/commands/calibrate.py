@@ -43,11 +43,9 @@ from lsp_calib.commands.records import (
 from lsp_calib.corpus.asking import AskingOptions
 from lsp_calib.corpus.commits import Wish, addresses_of_user, commit_task
 from lsp_calib.corpus.functions import SUMMARY, documented_task
-from lsp_calib.corpus.lines import GIT, distinct
-from lsp_calib.corpus.places import check_groups
+from lsp_calib.corpus.places import FEWEST, GIT, Task, check_groups, distinct, line_task
 from lsp_calib.corpus.rebuilding import recompute_features
 from lsp_calib.corpus.records import Header, Record, check_header, groups_of, read_records, sources_of
-from lsp_calib.corpus.tasks import FEWEST, Task, line_task
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.settings import Settings

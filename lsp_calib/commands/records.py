@@ -14,8 +14,8 @@ from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.commands.engine import settings_in_force
 from lsp_calib.commands.printing import item_progress
 from lsp_calib.corpus.asking import AskingOptions, collect
+from lsp_calib.corpus.places import Task
 from lsp_calib.corpus.records import Header, Record, journal_path
-from lsp_calib.corpus.tasks import Task
 from lsp_calib.errors import CalibratorError, DataError, LspCalibError, SettingsError
 from lsp_calib.feedback.removal import CALIBRATING
 from lsp_calib.files import read_file

@@ -23,7 +23,7 @@ from lsp_calib.completion.prompt import Layout, Surroundings
 from lsp_calib.completion.reasons import Nothing, Removal
 from lsp_calib.completion.related_code import Nearby, Neighbourhood
 from lsp_calib.completion.service import Completion, CompletionService
-from lsp_calib.corpus.lines import language_of_file, languages_below, source_files
+from lsp_calib.corpus.source import language_of_file, languages_below, source_files
 from lsp_calib.errors import DataError
 from lsp_calib.exclusion import SECRET_NAME, Exclusion
 from lsp_calib.files import read_file

@@ -29,9 +29,8 @@ from lsp_calib import home
 from lsp_calib.completion.prompt import WindowSize
 from lsp_calib.corpus.functions import SUMMARY
 from lsp_calib.corpus.item_worker import Asking, Completing, Summarising, close_engines
-from lsp_calib.corpus.places import Plain, in_asking_order
+from lsp_calib.corpus.places import Plain, Task, held_out, in_asking_order
 from lsp_calib.corpus.records import Header, Journal, Record, journal_path, read_records, sources_of
-from lsp_calib.corpus.tasks import Task, held_out
 from lsp_calib.errors import DataError, EngineError, SettingsError, StoppedError
 from lsp_calib.inference.choice import EngineChoice
 

@@ -29,9 +29,21 @@ import attrs
 from lsp_calib.badges import counted
 from lsp_calib.characters import normalised_line, split_lines
 from lsp_calib.completion.context import Cursor
-from lsp_calib.corpus.lines import GIT, INSERTING, WRITING_ON, LineItem, distinct, is_source, plain
-from lsp_calib.corpus.places import FEWEST_GROUPS, drawn_place, grouped, is_asked_for
-from lsp_calib.corpus.tasks import FEWEST, Task, language_below, project_names
+from lsp_calib.corpus.places import (
+    FEWEST,
+    FEWEST_GROUPS,
+    GIT,
+    INSERTING,
+    WRITING_ON,
+    LineItem,
+    Task,
+    distinct,
+    drawn_place,
+    grouped,
+    is_asked_for,
+    plain,
+)
+from lsp_calib.corpus.source import is_source, language_below, project_names
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.files import read_file
 from lsp_calib.syntax import prose_lines

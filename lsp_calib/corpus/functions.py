@@ -12,9 +12,8 @@ import attrs
 
 from lsp_calib.calibration.calibrators.purpose import SUMMARY_CRITERIA
 from lsp_calib.characters import split_lines
-from lsp_calib.corpus.lines import distinct, read_lines_of, source_files
-from lsp_calib.corpus.places import Plain
-from lsp_calib.corpus.tasks import FEWEST, Task, language_below, project_names
+from lsp_calib.corpus.places import FEWEST, Plain, Task, distinct
+from lsp_calib.corpus.source import language_below, project_names, read_lines_of, source_files
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.languages import name_of

@@ -32,10 +32,8 @@ from lsp_calib.completion.prompt import Layout, LayoutChooser, WindowSize, build
 from lsp_calib.completion.service import MOST_TOKENS
 from lsp_calib.confidence.features import SUMMARY_VERSION
 from lsp_calib.corpus.functions import STRATUM, SummaryItem, function_of, summary_item_of
-from lsp_calib.corpus.lines import line_item_of, surroundings_of, without_below
-from lsp_calib.corpus.places import Plain
+from lsp_calib.corpus.places import Judge, Plain, exactly, line_item_of, surroundings_of, without_below
 from lsp_calib.corpus.records import FeatureList, ObservationList, Record, SimilarityList
-from lsp_calib.corpus.tasks import Judge, exactly
 from lsp_calib.corpus.thresholds import listed, shared_encoder, shipped_thresholds, similarities
 from lsp_calib.errors import DataError, EngineDiedError
 from lsp_calib.inference import open_engine

@@ -18,16 +18,16 @@ from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.features import text_features
 from lsp_calib.completion.prompt import ALONE, Layout, build_prompt
 from lsp_calib.corpus.item_worker import prompt_hash
-from lsp_calib.corpus.lines import (
+from lsp_calib.corpus.places import (
     NEW_LINE,
     WRITING_ON,
     LineItem,
+    Task,
     line_item_of,
     surroundings_of,
     without_below,
 )
 from lsp_calib.corpus.records import FeatureList, Header, Record, read_records, write_records
-from lsp_calib.corpus.tasks import Task
 from lsp_calib.errors import DataError, ModelError, install_command
 from lsp_calib.files import read_file
 from lsp_calib.inference.generation.run import GenerationBuilder

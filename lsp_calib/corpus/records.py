@@ -31,8 +31,7 @@ from lsp_calib.calibration.calibrators.purpose import Origin
 from lsp_calib.completion.prompt import SIZES
 from lsp_calib.confidence import features
 from lsp_calib.confidence.features import SUMMARY_VERSION, summary_features
-from lsp_calib.corpus.lines import INSERTING
-from lsp_calib.corpus.places import Plain, grouped
+from lsp_calib.corpus.places import INSERTING, Plain, grouped
 from lsp_calib.errors import DataError
 from lsp_calib.files import open_file, read_file, replace_file, sync_folder
 from lsp_calib.inference.models.cards import load_cards

@@ -24,9 +24,8 @@ from lsp_calib.calibration.validation import (
 )
 from lsp_calib.commands.records import make_folder
 from lsp_calib.confidence.features import FEATURES, PLACES, raw_confidences
-from lsp_calib.corpus.lines import INSERTING, NEW_LINE, WRITING_ON
+from lsp_calib.corpus.places import FEWEST, INSERTING, NEW_LINE, WRITING_ON
 from lsp_calib.corpus.records import Header, Record, read_records
-from lsp_calib.corpus.tasks import FEWEST
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.files import replace_file
 from lsp_calib.studies.evaluate import counts_of_tiers, quality

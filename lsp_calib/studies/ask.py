@@ -38,10 +38,8 @@ from lsp_calib.corpus.item_worker import (
     record_of,
     sentence_of,
 )
-from lsp_calib.corpus.lines import line_item_of
-from lsp_calib.corpus.places import Plain
+from lsp_calib.corpus.places import Judge, Plain, Task, exactly, line_item_of
 from lsp_calib.corpus.records import ObservationList, Record
-from lsp_calib.corpus.tasks import Judge, Task, exactly
 from lsp_calib.errors import SettingsError
 from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.inference.engine import Engine, LoadedModel, Priority, Request, Sampling

@@ -181,7 +181,7 @@ def line(
 ) -> None:
     """Line completion in source code (each PATH a project) or lines of your own (.jsonl, docs/data.md)."""
     from lsp_calib.commands.engine import settings_in_force
-    from lsp_calib.corpus.tasks import Task, line_task
+    from lsp_calib.corpus.places import Task, line_task
     from lsp_calib.studies.sandbox.suite import is_test
 
     if paths and options["records"]:
@@ -225,7 +225,7 @@ def line(
     def tested(seed: int) -> Task:
         from lsp_calib.commands.printing import item_progress
         from lsp_calib.commands.records import make_folder
-        from lsp_calib.corpus.tasks import project_names
+        from lsp_calib.corpus.source import project_names
         from lsp_calib.studies.covering_tests import with_tests
 
         make_folder(output)

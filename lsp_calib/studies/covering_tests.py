@@ -15,9 +15,8 @@ from typing import Any
 
 import attrs
 
-from lsp_calib.corpus.lines import LineItem, read_lines_of
-from lsp_calib.corpus.places import Plain
-from lsp_calib.corpus.tasks import FEWEST, Task, exactly
+from lsp_calib.corpus.places import FEWEST, LineItem, Plain, Task, exactly
+from lsp_calib.corpus.source import read_lines_of
 from lsp_calib.errors import DataError, SandboxError
 from lsp_calib.files import read_file, replace_file
 from lsp_calib.json_text import parse_json
@@ -214,7 +213,7 @@ def _place(id_: str, group: str) -> tuple[str, int]:
 
 
 def judge(name: str, item: LineItem, payload: Plain, text: str) -> bool:
-    """The `corpus.tasks.Judge` of the lines that `with_tests` made. Raises as `line_passes`."""
+    """The `corpus.places.Judge` of the lines that `with_tests` made. Raises as `line_passes`."""
     return (
         exactly(name, item, payload, text)
         if not text or name == "exact"

@@ -27,7 +27,7 @@ from typing import IO, Any
 import attrs
 import httpx
 
-from lsp_calib.corpus.tasks import Row, T, read_rows
+from lsp_calib.corpus.places import Row, T, read_rows
 from lsp_calib.errors import DataError, DownloadError, SettingsError
 from lsp_calib.files import open_file, write_atomically
 from lsp_calib.inference.models.download import Progress, download_wheel, member_of_wheel

@@ -23,9 +23,8 @@ from lsp_calib.commands.records import collect_records, make_folder
 from lsp_calib.confidence.features import measure_name, raw_confidences
 from lsp_calib.corpus.asking import AskingOptions
 from lsp_calib.corpus.functions import SUMMARY
-from lsp_calib.corpus.places import check_groups
+from lsp_calib.corpus.places import FEWEST, Task, check_groups
 from lsp_calib.corpus.records import Header, Record, check_header, read_records
-from lsp_calib.corpus.tasks import FEWEST, Task
 from lsp_calib.corpus.thresholds import Thresholds, judged
 from lsp_calib.errors import DataError
 from lsp_calib.files import replace_file

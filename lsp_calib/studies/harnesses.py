@@ -23,7 +23,7 @@ from scipy.special import softmax
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray
 from lsp_calib.calibration.reliability import wilson_interval
-from lsp_calib.corpus.tasks import Row, read_rows
+from lsp_calib.corpus.places import Row, read_rows
 from lsp_calib.errors import DataError
 from lsp_calib.files import read_file
 from lsp_calib.json_text import parse_json

@@ -13,7 +13,7 @@ from lsp_calib.badges import counted
 from lsp_calib.commands.engine import Say, settings_in_force
 from lsp_calib.commands.records import answers_left, make_folder
 from lsp_calib.corpus.asking import AskingOptions
-from lsp_calib.corpus.tasks import Task
+from lsp_calib.corpus.places import Task
 from lsp_calib.errors import LspCalibError, StoppedError
 from lsp_calib.inference.models.cards import locate
 from lsp_calib.settings import Settings, engine_choice

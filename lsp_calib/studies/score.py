@@ -22,8 +22,8 @@ from lsp_calib.calibration.validation import FirstT, Interval, grouped_folds, se
 from lsp_calib.completion.prompt import PLAIN_VERSION
 from lsp_calib.confidence.features import arithmetic_mean, geometric_mean
 from lsp_calib.corpus.functions import SUMMARY
+from lsp_calib.corpus.places import FEWEST
 from lsp_calib.corpus.records import Header, Record, groups_of, read_records
-from lsp_calib.corpus.tasks import FEWEST
 from lsp_calib.corpus.thresholds import judged
 from lsp_calib.errors import DataError
 from lsp_calib.files import read_file

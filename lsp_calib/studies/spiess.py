@@ -11,7 +11,7 @@ import numpy as np
 
 from lsp_calib.calibration.arrays import quietly
 from lsp_calib.calibration.reliability import reliability
-from lsp_calib.corpus.lines import INSERTING, NO_DOCSTRING, PREFIX
+from lsp_calib.corpus.places import INSERTING, NO_DOCSTRING, PREFIX
 from lsp_calib.report.words import signed
 from lsp_calib.studies.figures import (
     Roc,

@@ -27,17 +27,20 @@ from lsp_calib.corpus.functions import (
     reference_of,
     shown_examples,
 )
-from lsp_calib.corpus.lines import (
+from lsp_calib.corpus.places import (
+    FEWEST,
     NO_DOCSTRING,
+    PAPER,
     PREFIX,
     LineItem,
-    Skip,
+    Plain,
+    Row,
+    Task,
+    exactly,
     plain,
-    read_lines_of,
-    source_files,
+    some_of,
 )
-from lsp_calib.corpus.places import Plain
-from lsp_calib.corpus.tasks import FEWEST, PAPER, Row, Task, exactly, project_names, some_of
+from lsp_calib.corpus.source import Skip, project_names, read_lines_of, source_files
 from lsp_calib.errors import DataError
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.studies.ask import studying, summarising
@@ -605,7 +608,7 @@ def summary_task(
 
 
 def judge(name: str, item: LineItem, payload: Plain, text: str) -> bool:
-    """The `corpus.tasks.Judge` of items with tests: "exact" as `exactly`, "tests" if the item's tests pass.
+    """The `corpus.places.Judge` of items with tests: "exact" as `exactly`, "tests" if the item's tests pass.
 
     Raises SandboxError where tests cannot be run safely.
     """

@@ -12,8 +12,8 @@ import psutil
 import pytest
 
 from lsp_calib.corpus.asking import ALONE, AskingOptions, Workers, collect
+from lsp_calib.corpus.places import Task, line_task
 from lsp_calib.corpus.records import journal_path, read_records
-from lsp_calib.corpus.tasks import Task, line_task
 from lsp_calib.inference.choice import EngineChoice
 
 pytestmark = [

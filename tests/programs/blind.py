@@ -24,8 +24,7 @@ from offered_lines import Offered, accepted, shipped_for
 from lsp_calib.calibration.arrays import quietly
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.validation import summarise
-from lsp_calib.corpus.lines import INSERTING, NEW_LINE, WRITING_ON
-from lsp_calib.corpus.places import STRATA
+from lsp_calib.corpus.places import INSERTING, NEW_LINE, STRATA, WRITING_ON
 from lsp_calib.corpus.rebuilding import recompute_features
 from lsp_calib.corpus.records import Header, Record, read_records, sources_of
 from lsp_calib.errors import DataError

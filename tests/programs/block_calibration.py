@@ -48,20 +48,19 @@ from lsp_calib.completion.prompt import Layout, LayoutChooser, Surroundings, Win
 from lsp_calib.completion.related_code import Nearby, _Place
 from lsp_calib.completion.service import Completion, CompletionService
 from lsp_calib.corpus.asking import AskingOptions
-from lsp_calib.corpus.lines import (
+from lsp_calib.corpus.places import (
     INSERTING,
     WRITING_ON,
     LineItem,
+    Task,
     _item,
+    is_asked_for,
     lines_of_scope,
     plain,
-    read_lines_of,
-    source_files,
     surroundings_of,
     without_below,
 )
-from lsp_calib.corpus.places import is_asked_for
-from lsp_calib.corpus.tasks import Task
+from lsp_calib.corpus.source import read_lines_of, source_files
 from lsp_calib.inference import open_engine
 from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.inference.models.cards import load_cards

@@ -24,7 +24,7 @@ from lsp_calib.calibration.tiers import PRESETS
 from lsp_calib.calibration.validation import out_of_fold
 from lsp_calib.commands.calibrators import curve_words, feature_words
 from lsp_calib.confidence.features import by_name
-from lsp_calib.corpus.lines import INSERTING, NEW_LINE, WRITING_ON
+from lsp_calib.corpus.places import INSERTING, NEW_LINE, WRITING_ON
 from lsp_calib.corpus.records import Record, read_records
 from lsp_calib.feedback.report import COSTS, AtCost
 from lsp_calib.studies import ablation as ablation_

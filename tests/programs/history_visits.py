@@ -15,7 +15,7 @@ import attrs
 
 from lsp_calib.characters import split_lines
 from lsp_calib.corpus.commits import AddedLines, Commit, item_at, repository_of
-from lsp_calib.corpus.lines import LineItem
+from lsp_calib.corpus.places import LineItem
 from lsp_calib.errors import DataError
 
 ROOT = Path(__file__).parents[2]

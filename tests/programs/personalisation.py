@@ -44,7 +44,7 @@ from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.certificates import Promise
 from lsp_calib.calibration.logistic import log_odds, sigmoid
 from lsp_calib.calibration.validation import grouped_folds
-from lsp_calib.corpus.lines import INSERTING
+from lsp_calib.corpus.places import INSERTING
 from lsp_calib.corpus.records import Header, Record
 from lsp_calib.feedback.personalisation import refit_from_feedback, refit_where_due, watch_labels
 from lsp_calib.feedback.store import FeedbackStore

@@ -39,7 +39,7 @@ from lsp_calib.calibration.tiers import PRESETS
 from lsp_calib.calibration.validation import Interval, summarise
 from lsp_calib.commands.calibrate import nine_digits
 from lsp_calib.confidence.features import GRAMMAR
-from lsp_calib.corpus.lines import INSERTING, WRITING_ON
+from lsp_calib.corpus.places import INSERTING, WRITING_ON
 from lsp_calib.corpus.records import read_records
 from lsp_calib.languages import family_of, name_of
 from lsp_calib.studies.tables import percent

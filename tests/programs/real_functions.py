@@ -29,7 +29,7 @@ import attrs
 
 from lsp_calib.characters import split_lines
 from lsp_calib.commands.engine import estimator_for, settings_in_force, with_engine
-from lsp_calib.corpus.lines import source_files
+from lsp_calib.corpus.source import source_files
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.inference.engine import Engine
 from lsp_calib.languages import name_of

@@ -31,10 +31,9 @@ from lsp_calib.calibration.tiers import PRESETS
 from lsp_calib.completion.prompt import Layout, WindowSize, build_prompt
 from lsp_calib.corpus.asking import AskingOptions, collect
 from lsp_calib.corpus.item_worker import prompt_hash
-from lsp_calib.corpus.lines import LineItem, plain
+from lsp_calib.corpus.places import LineItem, Task, plain
 from lsp_calib.corpus.rebuilding import answer_of
 from lsp_calib.corpus.records import Header, Record, read_records
-from lsp_calib.corpus.tasks import Task
 from lsp_calib.errors import DataError
 from lsp_calib.feedback.events import Event
 from lsp_calib.feedback.personalisation import refit_where_due

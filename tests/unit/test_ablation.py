@@ -20,7 +20,7 @@ from lsp_calib.calibration.scores import skill_score
 from lsp_calib.calibration.validation import out_of_fold
 from lsp_calib.cli import main
 from lsp_calib.confidence.features import FEATURES, PLACES
-from lsp_calib.corpus.lines import INSERTING, WRITING_ON
+from lsp_calib.corpus.places import INSERTING, WRITING_ON
 from lsp_calib.corpus.records import FeatureList, Header, Record, write_records
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.studies import ablation as ablations

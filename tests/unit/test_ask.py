@@ -17,8 +17,8 @@ from lsp_calib.corpus import item_worker
 from lsp_calib.corpus.asking import AskingOptions
 from lsp_calib.corpus.functions import SUMMARY, summary_item_of
 from lsp_calib.corpus.item_worker import OBSERVED, Summarising
+from lsp_calib.corpus.places import Task
 from lsp_calib.corpus.records import Record
-from lsp_calib.corpus.tasks import Task
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.inference.engine import LoadedModel, Request

@@ -16,10 +16,8 @@ from lsp_calib.commands import calibrate as command
 from lsp_calib.commands import records
 from lsp_calib.completion.prompt import Layout, WindowSize
 from lsp_calib.corpus.functions import SUMMARY, documented_task
-from lsp_calib.corpus.lines import line_item_of, surroundings_of
-from lsp_calib.corpus.places import grouped
+from lsp_calib.corpus.places import Task, grouped, line_item_of, line_task, surroundings_of
 from lsp_calib.corpus.records import Header, journal_path, read_records, write_records
-from lsp_calib.corpus.tasks import Task, line_task
 from lsp_calib.errors import DataError, SettingsError, StoppedError
 from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.studies import evaluate

@@ -467,7 +467,7 @@ def test_the_command_line_names_all_that_can_be_recorded() -> None:
 
 
 def test_two_projects_of_one_name_are_two_projects(tmp_path: Path) -> None:
-    from lsp_calib.corpus.tasks import line_task
+    from lsp_calib.corpus.places import line_task
 
     roots = tuple(tmp_path / name / "src" for name in ("one", "two"))
     for root in roots:

@@ -13,9 +13,9 @@ from click.testing import CliRunner
 from lsp_calib.cli import main
 from lsp_calib.completion.prompt import PLAIN_VERSION
 from lsp_calib.corpus.asking import digest
-from lsp_calib.corpus.lines import line_item_of
+from lsp_calib.corpus.places import Task, line_item_of
 from lsp_calib.corpus.records import Record, read_records
-from lsp_calib.corpus.tasks import Task, project_names
+from lsp_calib.corpus.source import project_names
 from lsp_calib.errors import DataError, SandboxError
 from lsp_calib.studies import covering_tests
 from lsp_calib.studies.covering_tests import Project, judge, line_passes, with_tests

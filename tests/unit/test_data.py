@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from test_download import index_fixture, silent, write_wheel  # noqa: F401 - a fixture
 
 from lsp_calib.completion.prompt import Layout, build_prompt
-from lsp_calib.corpus.tasks import line_task, read_own_lines
+from lsp_calib.corpus.places import line_task, read_own_lines
 from lsp_calib.errors import DataError, DownloadError, SettingsError
 from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.studies.cli import data as command

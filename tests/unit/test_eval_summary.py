@@ -38,8 +38,8 @@ from lsp_calib.corpus.item_worker import (
     sentence_of,
     tokens_of,
 )
+from lsp_calib.corpus.places import Task
 from lsp_calib.corpus.records import Header, Record, SimilarityList, read_records, write_records
-from lsp_calib.corpus.tasks import Task
 from lsp_calib.corpus.thresholds import NAMES, VERSION, shared_encoder, similarities
 from lsp_calib.errors import DataError, NoModelError, SettingsError
 from lsp_calib.inference.choice import EngineChoice

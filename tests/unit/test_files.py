@@ -20,8 +20,8 @@ from lsp_calib import home as state
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore, read_ledger
 from lsp_calib.cli import main
-from lsp_calib.corpus.lines import read_lines_of
 from lsp_calib.corpus.records import read_records
+from lsp_calib.corpus.source import read_lines_of
 from lsp_calib.errors import CalibratorError, DataError, ModelFileError, SettingsError
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.feedback.store_file import KeyedHash

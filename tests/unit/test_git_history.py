@@ -20,8 +20,7 @@ from openai_server import END, Tok, serving
 from lsp_calib.calibration.calibrators.refit import COMMITS
 from lsp_calib.cli import main
 from lsp_calib.corpus.commits import commit_task, committed_lines
-from lsp_calib.corpus.lines import INSERTING, WRITING_ON, line_item_of
-from lsp_calib.corpus.places import STRATA
+from lsp_calib.corpus.places import INSERTING, STRATA, WRITING_ON, line_item_of
 from lsp_calib.corpus.rebuilding import item_of
 from lsp_calib.corpus.records import read_records
 from lsp_calib.errors import DataError, SettingsError

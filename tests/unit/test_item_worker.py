@@ -15,11 +15,9 @@ from lsp_calib.completion.prompt import Layout, LayoutChooser, WindowSize
 from lsp_calib.confidence.features import probability_features
 from lsp_calib.corpus.asking import AskingOptions, collect
 from lsp_calib.corpus.item_worker import Answer, Completing
-from lsp_calib.corpus.lines import LineItem, line_item_of, plain
-from lsp_calib.corpus.places import Plain
+from lsp_calib.corpus.places import LineItem, Plain, Task, line_item_of, line_task, plain
 from lsp_calib.corpus.rebuilding import recompute_features
 from lsp_calib.corpus.records import FeatureList, Header, Record, read_records, write_records
-from lsp_calib.corpus.tasks import Task, line_task
 from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.inference.engine import LoadedModel
 from lsp_calib.inference.models.cards import ModelCard

@@ -16,17 +16,17 @@ from lsp_calib.completion.block import Scope, scope_of
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.prompt import ALONE, Layout, WindowSize, build_prompt
 from lsp_calib.corpus.functions import documented_task
-from lsp_calib.corpus.lines import (
+from lsp_calib.corpus.places import (
+    BEHIND_OPENER,
     GIT,
     NEW_LINE,
+    STRATA,
     LineItem,
-    language_of_file,
+    line_task,
     sample_lines,
-    source_files,
     surroundings_of,
 )
-from lsp_calib.corpus.places import BEHIND_OPENER, STRATA
-from lsp_calib.corpus.tasks import language_below, line_task
+from lsp_calib.corpus.source import language_below, language_of_file, source_files
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.syntax import prose_lines

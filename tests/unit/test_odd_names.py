@@ -15,8 +15,8 @@ from click.testing import CliRunner
 
 from lsp_calib import home
 from lsp_calib.cli import main
-from lsp_calib.corpus.lines import sample_lines
-from lsp_calib.corpus.tasks import held_out, project_names
+from lsp_calib.corpus.places import held_out, sample_lines
+from lsp_calib.corpus.source import project_names
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.tools.doctor.bundle import scrubbed
 

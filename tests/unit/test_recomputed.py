@@ -12,9 +12,8 @@ from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.prompt import PREFIX_VERSION, Layout, build_prompt
 from lsp_calib.corpus import rebuilding as recomputed
 from lsp_calib.corpus.item_worker import prompt_hash
-from lsp_calib.corpus.lines import NEW_LINE, LineItem, sample_lines
+from lsp_calib.corpus.places import NEW_LINE, LineItem, Task, sample_lines
 from lsp_calib.corpus.records import FeatureList, Header, Record, read_records, write_records
-from lsp_calib.corpus.tasks import Task
 from lsp_calib.errors import DataError
 from lsp_calib.inference.models.cards import ModelCard, load_cards
 from lsp_calib.studies.tasks import Gap, judge

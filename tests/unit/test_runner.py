@@ -27,8 +27,7 @@ from runner_scene import HEADER, Answering, asked, items, record, timings, whole
 
 from lsp_calib.corpus import records as kept
 from lsp_calib.corpus.asking import Ask, Outcome, alone, processes, run, team
-from lsp_calib.corpus.lines import INSERTING, WRITING_ON
-from lsp_calib.corpus.places import Plain
+from lsp_calib.corpus.places import INSERTING, WRITING_ON, Plain
 from lsp_calib.corpus.records import (
     FeatureList,
     Header,

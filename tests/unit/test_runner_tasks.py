@@ -19,9 +19,17 @@ from lsp_calib.corpus import asking as collecting
 from lsp_calib.corpus.asking import AskingOptions, Workers, digest
 from lsp_calib.corpus.functions import documented_task
 from lsp_calib.corpus.item_worker import Answerer, Completing, Summarising, prompt_hash
-from lsp_calib.corpus.lines import INSERTING, NEW_LINE, WRITING_ON, line_item_of, plain
+from lsp_calib.corpus.places import (
+    INSERTING,
+    NEW_LINE,
+    WRITING_ON,
+    Task,
+    held_out,
+    line_item_of,
+    line_task,
+    plain,
+)
 from lsp_calib.corpus.records import Record, read_records
-from lsp_calib.corpus.tasks import Task, held_out, line_task
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.studies.tasks import infill_task, judge

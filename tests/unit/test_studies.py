@@ -21,9 +21,8 @@ from lsp_calib.completion.prompt import PLAIN_VERSION, Layout, build_prompt
 from lsp_calib.corpus import item_worker
 from lsp_calib.corpus.asking import AskingOptions
 from lsp_calib.corpus.item_worker import Answer
-from lsp_calib.corpus.lines import line_item_of
+from lsp_calib.corpus.places import Task, line_item_of
 from lsp_calib.corpus.records import Header, Record, read_records, write_records
-from lsp_calib.corpus.tasks import Task
 from lsp_calib.errors import DataError, SettingsError, StoppedError
 from lsp_calib.inference.choice import EngineChoice, Remote
 from lsp_calib.inference.engine import LoadedModel, Request

@@ -12,7 +12,7 @@ import attrs
 import pytest
 import unproved_lines
 
-from lsp_calib.corpus.lines import line_item_of
+from lsp_calib.corpus.places import line_item_of
 from lsp_calib.corpus.records import read_records
 from lsp_calib.home import shipped_models
 from lsp_calib.studies import tasks

@@ -14,7 +14,7 @@ import personalisation as study
 import pytest
 
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
-from lsp_calib.corpus.lines import INSERTING
+from lsp_calib.corpus.places import INSERTING
 from lsp_calib.corpus.records import read_records
 
 MODELS = Path(__file__).parents[2] / "models"

@@ -38,8 +38,7 @@ from lsp_calib.calibration.validation import bootstrap_difference, out_of_fold
 from lsp_calib.commands.calibrate import fit_records
 from lsp_calib.completion.prompt import Layout
 from lsp_calib.confidence.features import FEATURES, by_name
-from lsp_calib.corpus.lines import INSERTING
-from lsp_calib.corpus.places import STRATA
+from lsp_calib.corpus.places import INSERTING, STRATA
 from lsp_calib.corpus.records import FeatureList, read_records
 from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.studies.ablation import SHIPPED as SHIPPED_ROW
