@@ -348,13 +348,6 @@ class Studying(Asking):
     observe: frozenset[Reflected] = frozenset()
 
     def answerer(self) -> Answerer:
-        """As `Asking.answerer`; SettingsError for a remote model, too, which cannot stop where a function
-        ends."""
-        if self.choice.remote is not None:
-            raise SettingsError(
-                "The studies' tasks need a model on this machine: a server does not stop where a function "
-                "ends. Leave --remote and `remote.url` out."
-            )
         loaded = self.host().loaded()
         _check_observes(loaded, self.observe)
         listed = REFLECTED if self.observe else None

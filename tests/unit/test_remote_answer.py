@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import math
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lsp_calib.inference.generation.run import GenerationBuilder
 from lsp_calib.inference.remote.answer import (
     Answer,
     Chunk,
@@ -23,7 +25,7 @@ from lsp_calib.inference.remote.answer import (
     typed_logprob,
 )
 from lsp_calib.inference.remote.server import EventReader
-from lsp_calib.values import Stop, Timing
+from lsp_calib.values import Stop, Timing, Token
 
 # As the servers send them, shortened by what is of no use here.
 LLAMA: dict[str, Any] = {
@@ -335,3 +337,25 @@ class TestAnAnswer:
         expected = math.log(sum(math.exp(value) for value in (-1.0, -2.0, -3.0)))
         assert typed_logprob(one, b"ret") == pytest.approx(expected)
         assert typed_logprob(entry("return", -1.0), b"ret") == 0.0
+
+
+FUNCTION = "    x = [\n1]\n\n    return f(\n)\n", "\n\n# Behind it.\nf(1)\n"
+
+
+@given(cuts=st.sets(st.integers(1, len("".join(FUNCTION)) - 1)), most=st.sampled_from([5, 500]))
+def test_a_servers_answer_ends_with_the_function_as_a_local_one_does(cuts: set[int], most: int) -> None:
+    """The same text, tokens and reason, whatever the server says behind the function."""
+    whole = "".join(FUNCTION)
+    edges = [0, *sorted(cuts), len(whole)]
+    pieces = [whole[start:end] for start, end in itertools.pairwise(edges)]
+    local = GenerationBuilder("", one_line=False, function=0)
+    remote = Answer(one_line=False, most=most, function=0)
+    for at, piece in enumerate(pieces):
+        if local.stop is None and local.length < most:
+            local.add(Token(-1, -0.5, 0.0, ""), piece.encode())
+        if not remote.complete:
+            entry = Entry(piece.encode(), -0.5)
+            remote.add(Chunk(piece, (entry,), finish="length" if at + 1 == len(pieces) else ""))
+    expected, found = local.finish(Timing()), remote.generation(Timing())
+    assert (found.text, found.stop, found.doubt) == (expected.text, expected.stop, "")
+    assert [token.text for token in found.tokens] == [token.text for token in expected.tokens]

@@ -141,6 +141,21 @@ class TestLeavingIt:
         scene.server.handler = None
         assert (await scene.say()).text == "x"
 
+    async def test_the_end_of_a_function_ends_it(self, play: Play) -> None:
+        """Servers have no stop for that: they would go on to the most tokens."""
+
+        async def talking(exchange: Exchange) -> None:
+            await exchange.head(Content_Type="text/event-stream")
+            for text in ("    return 1", "\n\n", "print"):
+                await exchange.event({"choices": [{"text": text, "logprobs": {"content": [listed(text)]}}]})
+            await exchange.gone()
+
+        scene = await play(handler=talking)
+        got = await scene.say(most=500, one_line=False, function=0)
+        assert (got.text, got.stop, len(got.tokens)) == ("    return 1\n", Stop.FUNCTION, 2)
+        await until(lambda: scene.server.completions[0].broken_off)
+        assert "stop" not in scene.server.completions[0].body
+
     async def test_closing_the_engine_ends_everything(self, play: Play) -> None:
         scene = await play(handler=self.endless)
         task = asyncio.create_task(scene.say())

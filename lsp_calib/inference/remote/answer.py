@@ -15,6 +15,7 @@ from typing import Any
 
 import attrs
 
+from lsp_calib.inference.generation.run import function_end
 from lsp_calib.values import Generation, Stop, Timing, Token
 
 _BYTES = re.compile(r"bytes:((?:\\x[0-9a-fA-F]{2})+)\Z")
@@ -103,16 +104,25 @@ class Answer:
     """Collects the pieces of one answer.
 
     forced: characters it has to reproduce first. most: tokens after these. greedy: whether the likeliest
-    token was asked for at each place.
+    token was asked for at each place. function: as for `Request`; the answer is complete where the function
+    has ended, whatever the server goes on to say.
     """
 
     def __init__(
-        self, *, forced: str = "", one_line: bool = True, most: int = 64, greedy: bool = True
+        self,
+        *,
+        forced: str = "",
+        one_line: bool = True,
+        most: int = 64,
+        greedy: bool = True,
+        function: int | None = None,
     ) -> None:
         self._forced = forced
         self._one_line = one_line
         self._most = most
         self._greedy = greedy
+        self._function = function
+        self._function_end: int | None = None
         self._text = ""
         self._entries: list[Entry] = []
         # What a server may still send: pieces, however little is in them, and tokens.
@@ -126,6 +136,9 @@ class Answer:
         self._entries += chunk.entries[: self._most_entries - len(self._entries)]
         self._finish = chunk.finish or self._finish
         self._unlisted = self._unlisted or bool(chunk.text and not chunk.entries)
+        if self._function is not None and self._text.startswith(self._forced):
+            end = function_end(self._text[len(self._forced) :], self._function)
+            self._function_end = None if end is None else len(self._forced) + end
 
     @property
     def finished(self) -> bool:
@@ -142,7 +155,8 @@ class Answer:
     @property
     def complete(self) -> bool:
         """Whether the rest of the answer is not needed, or it has none."""
-        if self.finished or self.contradicts or self._overflows or (self._one_line and "\n" in self._text):
+        ended = self._function_end is not None or (self._one_line and "\n" in self._text)
+        if self.finished or self.contradicts or self._overflows or ended:
             return True
         return len(self._entries) >= self._most and len(self._carried() or ()) >= self._most
 
@@ -162,7 +176,7 @@ class Answer:
         doubt: why it is in doubt whatever it says.
         """
         carried = self._carried()
-        text = self._line().encode()[len(self._forced.encode()) :]
+        text = self._wanted().encode()[len(self._forced.encode()) :]
         if carried is not None and len(carried) >= self._most:
             carried = carried[: self._most]
             text = b"".join(token.piece for token in carried)
@@ -179,10 +193,13 @@ class Answer:
             doubt=doubt,
         )
 
-    def _line(self) -> str:
-        return self._text.partition("\n")[0] if self._one_line else self._text
+    def _wanted(self) -> str:
+        """What was sent, up to the end of the line or the function that was asked for."""
+        return self._text.partition("\n")[0] if self._one_line else self._text[: self._function_end]
 
     def _stop(self, carried: list[_Carried] | None) -> Stop:
+        if self._function_end is not None:
+            return Stop.FUNCTION
         ended = carried[-1] if carried and carried[-1].ends else None
         full = bool(carried) and ended is None and len(carried or ()) >= self._most
         if self._finish == "length" or self._overflows or full:
@@ -193,11 +210,16 @@ class Answer:
         return Stop.END_OF_TEXT
 
     def _carried(self) -> list[_Carried] | None:
-        """The tokens that add to the answer, the one that ended it last; None if they spell another text."""
-        left, remaining = self._line().encode(), self._forced.encode()
+        """The tokens that add to the answer, the one that ended it last; None if they spell another text.
+
+        Of those that show a function's end none is the answer's.
+        """
+        left, remaining = self._wanted().encode(), self._forced.encode()
         carried: list[_Carried] = []
         for entry in self._entries:
             whole = entry.data
+            if self._function_end is not None and not left:
+                break
             # The last token may go beyond the text, which a server cuts where it was told to stop.
             if whole is None or not (left.startswith(whole) or whole.startswith(left)):
                 return None

@@ -164,12 +164,10 @@ class RemoteEngine:
 
     async def _answered(self, request: Request) -> Generation:
         clock = _Clock(time.perf_counter())
-        for wanted, lacks in (
-            (request.given, "takes no ids of tokens to go on from"),
-            (request.function is not None, "does not stop where a function ends"),
-        ):
-            if wanted:
-                raise EngineError(f"A remote server {lacks}. Use a local model for this.")
+        if request.given:
+            raise EngineError(
+                "A remote server takes no ids of tokens to go on from. Use a local model for this."
+            )
         loaded = await self.ready()
         async with self._interactive if request.priority is Priority.INTERACTIVE else self._background:
             clock.started = time.perf_counter()
@@ -187,7 +185,7 @@ class RemoteEngine:
         if request.one_line:
             request = attrs.evolve(request, prompt=without_line_ends(request.prompt))
         greedy = request.sampling is None
-        asked = request.prompt, request.max_tokens, request.one_line
+        asked = request.prompt, request.max_tokens, request.one_line, request.function
         last = self._last if self._last is not None and self._last.asked == asked else None
         if last is not None and greedy and request.reuse:
             return last.answer
@@ -212,7 +210,13 @@ class RemoteEngine:
         sampling = request.sampling
         several = sampling.answers if sampling is not None and self._draws_several else 1
         answers = [
-            Answer(forced=forced, one_line=request.one_line, most=request.max_tokens, greedy=sampling is None)
+            Answer(
+                forced=forced,
+                one_line=request.one_line,
+                most=request.max_tokens,
+                greedy=sampling is None,
+                function=request.function,
+            )
             for _ in range(several)
         ]
         # Only fields of OpenAI's own interface, since some servers refuse others.
