@@ -49,8 +49,8 @@ from lsp_calib.settings import Settings, engine_choice
 from lsp_calib.studies.data import data_set
 from lsp_calib.studies.figures import draw_full_ece, draw_row
 from lsp_calib.studies.published import FULL_ECE, Quoted, published, said, table
-from lsp_calib.studies.score import File
-from lsp_calib.studies.tables import Picture, Section, Study, Table, print_tables
+from lsp_calib.studies.score import File, Study
+from lsp_calib.studies.tables import Picture, Section, Table, print_tables
 from lsp_calib.studies.tasks import data_origin, documented_functions
 from lsp_calib.terminal import Console
 from lsp_calib.values import Prompt, Segment

@@ -34,6 +34,7 @@ from lsp_calib.studies.measures import (
     length_confidence,
     relative_length,
 )
+from lsp_calib.studies.published import Quoted
 from lsp_calib.studies.statistics import (
     FOLDS,
     ON_P,
@@ -50,6 +51,7 @@ from lsp_calib.studies.statistics import (
     random_folds,
     rank_correlation,
 )
+from lsp_calib.studies.tables import Section
 from lsp_calib.studies.tasks import LEFT_OUT, REPAIR, SYNTHESIS
 
 PAPER, EDITOR = "paper", "editor"
@@ -681,3 +683,17 @@ def adjusted_p_values(cells: Sequence[Cell]) -> dict[str, float]:
     tested = [cell for cell in cells if cell.p_value is not None]
     p_values = adjusted([cell.p_value for cell in tested if cell.p_value is not None])
     return {cell.answers.name: p for cell, p in zip(tested, p_values, strict=True)}
+
+
+@attrs.frozen(eq=False)
+class Study:
+    """A study repeated. caveats: what a reader must know. cells: all, of both profiles. sections: its part of
+    the page. quoted: what the study printed for a row and a metric, of the same task and condition alone."""
+
+    name: str
+    title: str
+    reference: str
+    caveats: Sequence[str]
+    cells: Sequence[Cell]
+    sections: Sequence[Section]
+    quoted: Callable[[Cell, Row, str], Quoted]

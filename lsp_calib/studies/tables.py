@@ -16,8 +16,6 @@ from lsp_calib.calibration.validation import Interval
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from lsp_calib.studies.published import Quoted
-    from lsp_calib.studies.score import Cell, Row
     from lsp_calib.terminal import Console
 
 
@@ -53,20 +51,6 @@ class Section:
     lead: str
     parts: Sequence[Table | Picture]
     folded: bool = False
-
-
-@attrs.frozen(eq=False)
-class Study:
-    """A study repeated. caveats: what a reader must know. cells: all, of both profiles. sections: its part of
-    the page. quoted: what the study printed for a row and a metric, of the same task and condition alone."""
-
-    name: str
-    title: str
-    reference: str
-    caveats: Sequence[str]
-    cells: Sequence[Cell]
-    sections: Sequence[Section]
-    quoted: Callable[[Cell, Row, str], Quoted]
 
 
 def table_lines(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
