@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from openai_server import END, Tok, serving
 
 from lsp_calib.cli import main
-from lsp_calib.corpus.lines import line_item_of
+from lsp_calib.corpus.places import line_item_of
 from lsp_calib.corpus.records import read_records
 from lsp_calib.studies.tasks import repair_task
 from lsp_calib.values import ModelIdentity
