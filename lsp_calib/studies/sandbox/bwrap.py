@@ -177,31 +177,27 @@ def run(
         status, proof = file(), file()
         etc = {name: file(text.encode()) for name, text in _ETC.items()}
         channels = [] if payload is None else [file(payload), file(token), proof]
-        reports = [status]
-        if os.geteuid() == 0:
-            reports.append(os.dup(status))
-            stack.callback(os.close, reports[1])
-        command = [*_command(reports, etc, proc, environment, limits), *argv, *map(str, channels)]
+        command = [*_command(status, etc, proc, environment, limits), *argv, *map(str, channels)]
         # Its own thread, since it leaves the keyring, and bubblewrap ends with the thread that started it.
         own = stack.enter_context(ThreadPoolExecutor(1, initializer=_leave_session_keyring))
-        watching = own.submit(_watch, command, [*reports, *etc.values(), *channels], status, limits, stop)
+        watching = own.submit(_watch, command, [status, *etc.values(), *channels], status, limits, stop)
         try:
             ending, stdout, stderr = watching.result()
         except BaseException:
             stop.set()
             raise
-        codes = [told["exit-code"] for told in _told(status) if "exit-code" in told]
+        told = _told(status)
         proved = payload is not None and os.pread(proof, 64, 0) == token
     if ending is not None:
         return ProgramOutcome(ending, 0, False, stdout, stderr)
-    if len(codes) < len(reports):
+    if "exit-code" not in told:
         raise SandboxError(
             f"bubblewrap could not build the sandbox: {stderr.strip()[-300:] or 'it was killed'}. Nothing "
             "was run. It has to be version 0.8 or later, and may need leave to make user namespaces: sysctl "
             "kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0."
         )
-    ending, code = _ending(codes[0])
-    return ProgramOutcome(ending, code, proved and codes[0] == 0, stdout, stderr)
+    ending, code = _ending(told["exit-code"])
+    return ProgramOutcome(ending, code, proved and told["exit-code"] == 0, stdout, stderr)
 
 
 def _tool(name: str) -> str:
@@ -217,25 +213,22 @@ def _tool(name: str) -> str:
 
 
 def _command(
-    reports: Sequence[int],
-    etc: Mapping[str, int],
-    proc: Sequence[str],
-    environment: Path | None,
-    limits: Limits,
+    status: int, etc: Mapping[str, int], proc: Sequence[str], environment: Path | None, limits: Limits
 ) -> list[str]:
     """The words before those of the program.
 
-    reports: descriptors for what bubblewrap tells; for root two. etc: descriptors of texts.
+    status: a descriptor for what bubblewrap tells. etc: descriptors of texts.
     """
-    view, bwrap = _view(environment, limits), [_tool("bwrap"), "--die-with-parent", "--json-status-fd"]
+    bwrap = [_tool("bwrap"), "--die-with-parent", *_view(environment, limits)]
     words = [_tool("choom"), "-n", "1000", "--"]
-    for report in reports[1:]:
-        words += [*bwrap, str(report), "--unshare-pid", *view, "--ro-bind", "/etc", "/etc"]
-        words += ["--dev-bind", "/dev", "/dev", "--bind", "/proc", "/proc", "--", _tool("setpriv")]
-        words += [f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups", "--no-new-privs"]
-        words += ["--bounding-set=-all", "--inh-caps=-all", "--"]
-    words += [*bwrap, str(reports[0]), "--new-session", "--unshare-all", "--unshare-user", "--disable-userns"]
-    words += ["--uid", str(_USER), "--gid", str(_USER), *view]
+    if os.geteuid() == 0:
+        # In a namespace too: the death of root's process, as it has no capabilities, ends none of nobody's.
+        words += [*bwrap, "--unshare-pid", "--ro-bind", "/etc", "/etc", "--dev-bind", "/dev", "/dev"]
+        words += ["--bind", "/proc", "/proc", "--", _tool("setpriv"), f"--reuid={_NOBODY}"]
+        words += [f"--regid={_NOBODY}", "--clear-groups", "--no-new-privs", "--bounding-set=-all"]
+        words += ["--inh-caps=-all", "--"]
+    words += [*bwrap, "--new-session", "--unshare-all", "--unshare-user", "--disable-userns"]
+    words += ["--uid", str(_USER), "--gid", str(_USER), "--json-status-fd", str(status)]
     for name, number in etc.items():
         words += ["--file", str(number), f"/etc/{name}"]
     for name in ("ld.so.cache", "alternatives"):
@@ -313,9 +306,10 @@ def _leave_session_keyring() -> None:
     ctypes.CDLL(None).syscall(KEYCTL, _JOIN_SESSION_KEYRING, None)
 
 
-def _told(status: int) -> list[dict[str, int]]:
-    """What bubblewrap has told so far: its first process, and in the end an exit status; for root twice."""
-    return [json.loads(line) for line in os.pread(status, _CHUNK, 0).splitlines() if line]
+def _told(status: int) -> dict[str, int]:
+    """What bubblewrap has told so far: its first process (`child-pid`), and in the end `exit-code`."""
+    lines = os.pread(status, _CHUNK, 0).splitlines()
+    return {name: value for line in lines if line for name, value in json.loads(line).items()}
 
 
 def _ending(code: int) -> tuple[Ending, int]:
@@ -347,9 +341,10 @@ def _watch(
                 key.data.extend(data[: max(limits.output - len(key.data), 0)])
                 if not data:
                     selector.unregister(key.fileobj)
-            if first < 0 and (told := _told(status)):
+            # The number of root's counts in the namespace around, whose first process no program reaches.
+            if first < 0 and os.geteuid() != 0 and (told := _told(status)):
                 with contextlib.suppress(ProcessLookupError):
-                    first = os.pidfd_open(told[0]["child-pid"])
+                    first = os.pidfd_open(told["child-pid"])
                     stack.callback(os.close, first)
             if ending is None:
                 ending = _reached(limits, written, deadline, stop)
