@@ -70,8 +70,6 @@ class Observation:
     margin: log-probability of the most likely token minus that of the second, in nats, at most 100. second:
         the second's id; None if only one token could come. While characters already typed are reproduced,
         both are of the tokens that agree with these.
-    newline: natural logarithm of the probability, given what is typed, that the line ends here: of all tokens
-        together that end the text, or begin with a line's end, white space before it aside. At least -200.
     words: of each of `Request.words`, the natural logarithm of the probability of all tokens together that
         spell it. At least -200.
     likeliest: the five most likely tokens, the likeliest first: text, and natural logarithm of the
@@ -81,7 +79,6 @@ class Observation:
     entropy: float | None = None
     margin: float | None = None
     second: int | None = None
-    newline: float | None = None
     words: tuple[float, ...] = ()
     likeliest: tuple[tuple[str, float], ...] = ()
 
@@ -142,8 +139,6 @@ class Generation:
     doubt: why the probabilities are missing or invalid, in words for the user; empty if they are fine. No
         confidence is derived from an answer in doubt.
     healing: ids of the tokens of forced text only, which came before `tokens`.
-    state: the model's last state (after its last normalisation), from which the last token was predicted: as
-        many numbers as the model is wide. Empty if it was not requested, or cannot be had.
     led: whether it was made to begin with the request's `lead`, which the model's own answer does not.
     others: further answers that were drawn with it, see `Sampling.answers`.
     """
@@ -154,7 +149,6 @@ class Generation:
     timing: Timing
     doubt: str = ""
     healing: tuple[int, ...] = ()
-    state: tuple[float, ...] = ()
     led: bool = False
     others: tuple[Generation, ...] = ()
 

@@ -71,9 +71,7 @@ def joined(first: Generation, at: int, second: Generation) -> Generation:
         second.text[start : max(end, start)],
         seen=Observation(entropy=seen.entropy),
     )
-    return attrs.evolve(
-        second, tokens=(*first.tokens[:at], taken, *second.tokens), healing=first.healing, state=()
-    )
+    return attrs.evolve(second, tokens=(*first.tokens[:at], taken, *second.tokens), healing=first.healing)
 
 
 async def alternatives(

@@ -47,17 +47,12 @@ class EngineState(enum.StrEnum):
 
 
 class Observe(enum.Flag):
-    """What to observe while tokens are chosen: see `Observation`, and for the state `Generation.state`.
-
-    An engine that cannot observe something leaves it out. The entropy costs next to nothing; the others are
-    for records (docs/evaluation.md has their cost).
-    """
+    """What to observe while tokens are chosen: see `Observation`. An engine that cannot observe something
+    leaves it out."""
 
     NOTHING = 0
     ENTROPY = 1
     MARGIN = 2
-    NEWLINE = 4
-    STATE = 8
 
 
 @attrs.frozen

@@ -112,11 +112,9 @@ class Reference:
         *,
         first: int,
         splits: Sequence[int] = (),
-        states: bool = False,
     ) -> np.ndarray:
         """Logits after each of `tokens` from the one at `first` on, float64, (len(tokens) - first, size).
 
-        states: the model's last states instead, (len(tokens) - first, width).
         splits: the numbers of tokens that are decoded at once; what is left after these is, too.
         """
         lib = self.lib
@@ -124,12 +122,6 @@ class Reference:
         params.n_ctx = params.n_batch = params.n_ubatch = 1024
         params.flash_attn_type = lib.LLAMA_FLASH_ATTN_TYPE_DISABLED
         params.n_threads = params.n_threads_batch = 1
-        params.embeddings = states
-        get, size = (
-            (lib.llama_get_embeddings_ith, int(lib.llama_model_n_embd(self.model)))
-            if states
-            else (lib.llama_get_logits_ith, self.size)
-        )
         context = lib.llama_init_from_model(self.model, params)
         batch = lib.llama_batch_init(1024, 0, 1)
         rows = []
@@ -145,8 +137,8 @@ class Reference:
                 batch.logits[n] = start + n >= first
             assert lib.llama_decode(context, batch) == 0
             for n in range(max(first - start, 0), len(chunk)):
-                pointer = get(context, n)
-                row = (ctypes.c_float * size).from_address(ctypes.addressof(pointer.contents))
+                pointer = lib.llama_get_logits_ith(context, n)
+                row = (ctypes.c_float * self.size).from_address(ctypes.addressof(pointer.contents))
                 rows.append(np.frombuffer(row, np.float32).astype(np.float64))
             start += len(chunk)
         lib.llama_batch_free(batch)

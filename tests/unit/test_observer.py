@@ -36,17 +36,12 @@ PIECES = [
 ]
 END = len(PIECES) - 1
 VOCABULARY = Vocabulary(PIECES, lambda text: [PIECES.index(text[:1])])
-OBSERVER = Observer(VOCABULARY, lambda token: token == END)
+OBSERVER = Observer(VOCABULARY)
 NORMALISER = Normaliser(200_000)
-ALL = Observe.ENTROPY | Observe.MARGIN | Observe.NEWLINE
+ALL = Observe.ENTROPY | Observe.MARGIN
 rows = st.lists(st.floats(-30, 30, width=32), min_size=len(PIECES), max_size=len(PIECES)).map(
     lambda row: np.array(row, np.float32)
 )
-
-
-def ends_line(piece: bytes, remaining: bytes = b"") -> bool:
-    rest = piece[len(remaining) :]
-    return piece.startswith(remaining) and b"\n" in rest and not rest.partition(b"\n")[0].strip()
 
 
 @given(rows)
@@ -55,8 +50,6 @@ def test_all_is_that_of_the_whole_softmax(logits: np.ndarray) -> None:
     assert seen is not None
     exact = log_softmax(logits.astype(np.float64))
     assert seen.entropy == pytest.approx(entropy(np.exp(exact)), abs=1e-4)
-    ending = [exact[id] for id, piece in enumerate(PIECES) if ends_line(piece) or id == END]
-    assert seen.newline == pytest.approx(logsumexp(ending), abs=1e-5)
     best, second = sorted(logits.tolist(), reverse=True)[:2]
     assert seen.margin == pytest.approx(best - second, abs=1e-5)
     assert seen.second is not None
@@ -70,13 +63,10 @@ def test_after_typed_characters_all_but_the_entropy_is_given_these(
 ) -> None:
     allowed = VOCABULARY.allowed(remaining)
     among = logits[allowed]
-    seen = OBSERVER.observe(ALL, NORMALISER.distribution(logits), among, allowed, remaining)
+    seen = OBSERVER.observe(ALL, NORMALISER.distribution(logits), among, allowed)
     assert seen is not None
     exact = log_softmax(logits.astype(np.float64))
     assert seen.entropy == pytest.approx(entropy(np.exp(exact)), abs=1e-4)
-    ending = [exact[id] for id in allowed if ends_line(PIECES[id], remaining)]
-    expected = logsumexp(ending) - logsumexp(exact[allowed]) if ending else -200.0
-    assert seen.newline == pytest.approx(max(expected, -200.0), abs=1e-4)
     assert seen.second in allowed
     best, second = sorted(among.tolist(), reverse=True)[:2]
     assert seen.margin == pytest.approx(best - second, abs=1e-5)
@@ -85,19 +75,18 @@ def test_after_typed_characters_all_but_the_entropy_is_given_these(
 def test_what_is_not_wanted_is_not_observed() -> None:
     logits = np.zeros(len(PIECES), np.float32)
     distribution = NORMALISER.distribution(logits)
-    assert OBSERVER.observe(Observe.STATE, distribution, logits) is None
     assert OBSERVER.observe(Observe.NOTHING, distribution, logits) is None
     seen = OBSERVER.observe(Observe.ENTROPY, distribution, logits)
     assert seen is not None
     assert seen.entropy == pytest.approx(math.log(len(PIECES)))
-    assert (seen.margin, seen.second, seen.newline) == (None, None, None)
+    assert (seen.margin, seen.second) == (None, None)
 
 
 def test_one_token_that_alone_can_come_has_no_second() -> None:
     logits = np.zeros(len(PIECES), np.float32)
     allowed = np.array([3])
     distribution = NORMALISER.distribution(logits)
-    seen = OBSERVER.observe(Observe.MARGIN, distribution, logits[allowed], allowed, b"\t")
+    seen = OBSERVER.observe(Observe.MARGIN, distribution, logits[allowed], allowed)
     assert seen is not None
     assert (seen.margin, seen.second) == (100.0, None)
 
@@ -141,7 +130,7 @@ ANSWERS = [
     b" 1",
     b"11",
 ]
-WORDS = Observer(Vocabulary(ANSWERS, lambda _: []), lambda _: False)
+WORDS = Observer(Vocabulary(ANSWERS, lambda _: []))
 
 
 @given(
@@ -169,7 +158,7 @@ def test_the_probability_of_a_word_is_that_of_all_tokens_that_spell_it(logits: n
 
 
 def test_fewer_tokens_than_are_told_are_all_told() -> None:
-    few = Observer(Vocabulary([b"true", b"false"], lambda _: []), lambda _: False)
+    few = Observer(Vocabulary([b"true", b"false"], lambda _: []))
     logits = np.array([1.0, 2.0], np.float32)
     seen = few.answer(("true",), logits, NORMALISER.distribution(logits))
     assert [text for text, _ in seen.likeliest] == ["false", "true"]

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from lsp_calib.errors import EngineError
 
-_BLANK = b" \t\r\f\v"
 _AROUND = re.compile(r"^[\W_]+|[\W_]+$")
 
 
@@ -35,20 +34,6 @@ class Vocabulary:
         self._sorted = [pieces[i] for i in order]
         self._longest = max((len(piece) for piece in pieces), default=0)
         self.spelling = functools.cache(self._spelling)
-        self._with_newline = [id for id, piece in enumerate(pieces) if b"\n" in piece]
-
-    def line_ends(self, remaining: bytes = b"") -> NDArray[np.int64]:
-        """Ids of the tokens that end the line after `remaining`: white space at most, then a newline."""
-        size = len(remaining)
-        return np.asarray(
-            [
-                id
-                for id in self._with_newline
-                if self.pieces[id].startswith(remaining)
-                and self.pieces[id][size:].lstrip(_BLANK)[:1] == b"\n"
-            ],
-            np.int64,
-        )
 
     def _spelling(self, word: str) -> NDArray[np.int64]:
         """Ids of the tokens that are this word, in any case, with white space and punctuation around it.

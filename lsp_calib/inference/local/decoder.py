@@ -67,8 +67,6 @@ class Decoder:
         llama_cpp.llama_set_abort_callback(self._context, self.abort.callback, self.abort.data)
         self._memory = llama_cpp.llama_get_memory(self._context)
         self._row = ctypes.c_float * weights.size
-        self._state = ctypes.c_float * weights.width
-        self._gives_states = False
         self._set_up_batch()
         self._sequences = [CachedSequence(id) for id in range(sequences)]
         self._uses = itertools.count(1)
@@ -138,14 +136,10 @@ class Decoder:
         sequence: CachedSequence,
         tokens: Sequence[int],
         outputs: int,
-        *,
-        state: bool = False,
     ) -> None:
         """Evaluate `tokens` (at most a step) after those in `sequence`.
 
         outputs: the number of last tokens whose logits are wanted.
-        state: keep the last state as well. llama.cpp then computes the logits after all tokens: for one token
-        at a time that is no more work, for many it is.
         Raises Interrupted, after which `sequence` holds the finished tokens, or EngineError.
         """
         if self.abort.is_set():
@@ -158,9 +152,6 @@ class Decoder:
         self._output[count - outputs : count] = 1
         self._sequence_id.value = sequence.id
         self._batch.n_tokens = count
-        if state != self._gives_states:
-            llama_cpp.llama_set_embeddings(self._context, state)
-            self._gives_states = state
         while (code := self._take_step(count)) != 0:
             self._settle(sequence, tokens)
             if code != _ABORTED:
@@ -215,14 +206,6 @@ class Decoder:
         row: Any = self._row.from_address(ctypes.addressof(pointer.contents))
         logits: NDArray[np.float32] = np.frombuffer(row, np.float32)
         return logits
-
-    def state(self) -> NDArray[np.float32]:
-        """A copy of the state after the last token of the last decode, which was asked to keep it."""
-        pointer = llama_cpp.llama_get_embeddings_ith(self._context, -1)
-        if not pointer:
-            raise EngineError("llama.cpp gave no state of the model. Ask without it.")
-        row: Any = self._state.from_address(ctypes.addressof(pointer.contents))
-        return np.array(row, np.float32)
 
     def close(self) -> None:
         if self._alarm is not None:

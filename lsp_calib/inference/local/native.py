@@ -171,8 +171,7 @@ class Weights:
         bos = int(llama_cpp.llama_vocab_bos(self.vocab))
         self.bos = bos if bos >= 0 else None
         layers, heads = llama_cpp.llama_model_n_layer(self.model), llama_cpp.llama_model_n_head(self.model)
-        self.width = int(llama_cpp.llama_model_n_embd(self.model))
-        width = self.width // max(heads, 1)
+        width = int(llama_cpp.llama_model_n_embd(self.model)) // max(heads, 1)
         self.kv_bytes = 2 * 2 * layers * width * int(llama_cpp.llama_model_n_head_kv(self.model))
         self.begins_with_bos = bool(llama_cpp.llama_vocab_get_add_bos(self.vocab))
         self.tokenize = Tokenizer(self._tokenize)

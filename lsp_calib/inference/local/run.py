@@ -6,9 +6,8 @@ costs nothing where they are cached. So a run can resume whatever happened in be
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import attrs
@@ -127,7 +126,6 @@ def _dot(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
     return float(blocks.sum(dtype=np.float64)) + float(np.einsum("i,i->", one[whole:], other[whole:]))
 
 
-_PER_TOKEN = Observe.ENTROPY | Observe.MARGIN | Observe.NEWLINE
 # A margin is finite, so that it can be averaged and written down: one token alone may be possible.
 _LARGEST_MARGIN = 100.0
 # So many alternatives are listed, as interfaces to models do (Spiess et al. 2024, 3.1.2).
@@ -135,11 +133,10 @@ _LIKELIEST = 5
 
 
 class Observer:
-    """Observes what a request asks for. ends_text: whether a token ends the text."""
+    """Observes what a request asks for."""
 
-    def __init__(self, vocabulary: Vocabulary, ends_text: Callable[[int], bool]) -> None:
+    def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
-        self._ends_text = ends_text
 
     def observe(
         self,
@@ -147,29 +144,21 @@ class Observer:
         distribution: Distribution,
         among: NDArray[np.float32],
         allowed: NDArray[np.int64] | None = None,
-        remaining: bytes = b"",
     ) -> Observation | None:
-        """None where nothing per token is wanted.
-
-        among: logits of the tokens that may come next, whose ids are `allowed` (None: all), because
-        `remaining` is still to be reproduced.
-        """
-        if not wanted & _PER_TOKEN:
+        """None where nothing is wanted. among: logits of the tokens that may come next, whose ids are
+        `allowed` (None: all)."""
+        if not wanted:
             return None
-        margin = second = newline = entropy = None
+        margin = second = entropy = None
         if Observe.MARGIN in wanted:
             first, at = best_two(among)
             margin = _LARGEST_MARGIN
             if at is not None:
                 margin = min(float(among[first]) - float(among[at]), _LARGEST_MARGIN)
                 second = at if allowed is None else int(allowed[at])
-        if Observe.NEWLINE in wanted:
-            newline = distribution.log_probability(self._ending(remaining))
-            if allowed is not None and newline > LEAST:
-                newline = min(newline - distribution.log_probability(allowed), 0.0)
         if Observe.ENTROPY in wanted:
             entropy = distribution.entropy()
-        return Observation(entropy, margin, second, newline)
+        return Observation(entropy, margin, second)
 
     def answer(self, words: Sequence[str], logits: NDArray[np.float32], whole: Distribution) -> Observation:
         """The words of a request, and what is likeliest. whole: the distribution of `logits`."""
@@ -187,16 +176,6 @@ class Observer:
             ),
         )
 
-    def _ending(self, remaining: bytes) -> NDArray[np.int64]:
-        """The tokens that end the line now. The text cannot end while something has to be reproduced."""
-        return self._vocabulary.line_ends(remaining) if remaining else self._ending_anywhere
-
-    @functools.cached_property
-    def _ending_anywhere(self) -> NDArray[np.int64]:
-        size = len(self._vocabulary.pieces)
-        ends = np.asarray([id for id in range(size) if self._ends_text(id)], np.int64)
-        return np.union1d(self._vocabulary.line_ends(), ends)
-
 
 class LocalEvaluator(Evaluator):
     """The weights, their vocabulary, and the one decoder."""
@@ -207,7 +186,7 @@ class LocalEvaluator(Evaluator):
         self.weights = weights
         self.decoder = decoder
         self.normaliser = Normaliser(weights.size)
-        self.observer = Observer(self.vocabulary, weights.ends_text)
+        self.observer = Observer(self.vocabulary)
 
     def distribution(self, logits: NDArray[np.float32]) -> Distribution:
         """The softmax of a row. Raises EngineError if it is not finite."""
@@ -244,7 +223,6 @@ class LocalGenerationRun(GenerationRun):
         self._evaluator = evaluator
         sampling = request.sampling
         self._random = np.random.default_rng(sampling.seed) if sampling and sampling.temperature > 0 else None
-        self._state: NDArray[np.float32] | None = None
         if any(evaluator.weights.ends_text(token) for token in request.given):
             self._builder.stop = Stop.END_OF_TEXT
 
@@ -261,28 +239,19 @@ class LocalGenerationRun(GenerationRun):
                 self._clock()  # the time until now was the prompt's
             self._choose()
 
-    def _finish(self) -> Generation:
-        generation = super()._finish()
-        if self._state is None or generation.stop not in (Stop.LINE, Stop.END_OF_TEXT):
-            return generation
-        return attrs.evolve(generation, state=tuple(self._state.tolist()))
-
     def _evaluate(self, sequence: CachedSequence) -> None:
         """Evaluate all tokens so far in the sequence: the prompt's together, those of the answer one by one.
 
         So a probability does not depend on whether the run was interrupted, nor on what is cached.
         """
-        self._state = None
         decoder, prompt = self._evaluator.decoder, self._tokens[: self._prompt]
         decoder.reuse(sequence, self._tokens, self._prompt, len(self._tokens) - 1)
         if len(sequence.tokens) < self._prompt:
             outputs = int(not self._generated)
             urgent = self._request.priority is not Priority.IDLE
             decoder.evaluate(sequence, prompt, outputs, urgent=urgent)
-        wanted = Observe.STATE in self._request.observe
         for token in self._tokens[len(sequence.tokens) :]:
-            decoder.decode(sequence, [token], 1, state=wanted)
-            self._state = decoder.state() if wanted else None
+            decoder.decode(sequence, [token], 1)
 
     def _choose(self) -> None:
         """Choose the next token from the last logits."""
@@ -297,9 +266,7 @@ class LocalGenerationRun(GenerationRun):
         if required:
             allowed = evaluator.vocabulary.allowed(required)
             among = logits[allowed]
-            if required != remaining:  # with a lead forced, the end of the line is no choice of the model
-                wanted &= ~Observe.NEWLINE
-            seen = evaluator.observer.observe(wanted, distribution, among, allowed, remaining)
+            seen = evaluator.observer.observe(wanted, distribution, among, allowed)
             id = int(allowed[self._pick(among)])
             if remaining:
                 # What is typed is known, and the lead is not: its tokens count against all that could come.
