@@ -10,9 +10,9 @@ import pytest
 from confidence_rendering import MODELS, results_blocks, studies
 from write_confidence import written
 
+from lsp_calib.studies.measures import REFLECTIVE
 from lsp_calib.studies.page import Compared
 from lsp_calib.studies.paper import repeat_studies
-from lsp_calib.studies.reflective_scores import FORMS
 from lsp_calib.studies.score import (
     APART,
     FIRST_T,
@@ -100,7 +100,7 @@ def test_verbalised_confidences_without_every_half() -> None:
     assert (len(stated), sum(bool(one["verbalised.fell-back"]) for one in stated)) == (215, 108)
     half = sum(one["verbalised.confidence"] == 0.5 for one in stated)
     assert half >= 108
-    form = FORMS["verbalised"]["stated, without every 0.5 (Spiess et al.)"]
+    _, form = REFLECTIVE["verbalised-stated"]
     assert sum(form(one) is not None for one in stated) == 215 - half
 
 
