@@ -10,7 +10,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import attrs
@@ -23,12 +23,12 @@ from lsp_calib.completion.prompt import Layout, Surroundings
 from lsp_calib.completion.reasons import Nothing, Removal
 from lsp_calib.completion.related_code import Nearby, Neighbourhood
 from lsp_calib.completion.service import Completion, CompletionService
-from lsp_calib.corpus.source import language_of_file, languages_below, source_files
+from lsp_calib.corpus.source import HEADER, languages_below, source_files
 from lsp_calib.errors import DataError
 from lsp_calib.exclusion import SECRET_NAME, Exclusion
 from lsp_calib.files import read_file
 from lsp_calib.inference.engine import Engine
-from lsp_calib.languages import family_of, name_of
+from lsp_calib.languages import family_of, language_of, name_of
 from lsp_calib.settings import Settings
 from lsp_calib.summarization.encoder import installed_encoder
 from lsp_calib.summarization.examples import Example
@@ -37,6 +37,7 @@ from lsp_calib.summarization.service import SummaryService
 from lsp_calib.summarization.workspace_examples import WorkspaceExamples
 from lsp_calib.syntax import Function, functions, has_grammar, innermost_function
 from lsp_calib.values import Suggestion, Tier
+from lsp_calib.workspace_files import walk
 
 _END_OF_LINE = 1 << 30
 # Of a source file.
@@ -45,6 +46,8 @@ _LONGEST_SIGNATURE = 120
 # Seconds for which examples are looked for: about as long as a small model takes to load; the summaries of a
 # tree take minutes.
 _LOOKING, _LOOKING_IN_A_TREE = 5.0, 30.0
+# For which a header's project is looked through.
+_LOOKING_BESIDE = 0.5
 
 
 def read_source(path: Path) -> tuple[str, ...]:
@@ -328,6 +331,29 @@ def _functions(root: Path, into: Overview) -> Iterator[tuple[Path, str, str, Fun
             holding = [one for one in holding if one.end >= function.end]
             yield path, name, language, function, _entry(function, lines, len(holding))
             holding.append(function)
+
+
+def language_of_file(path: Path, root: Path) -> str:
+    """The language of a file: of a header C++ if there is C++ beside it, or else below `root`, its project.
+
+    Raises nothing: what cannot be read says nothing.
+    """
+    own = language_of(path)
+    if path.suffix != HEADER:
+        return own
+    try:
+        beside = {language_of(other) for other in path.absolute().parent.iterdir() if _tells(other)}
+    except OSError:
+        beside = set()
+    if not beside:
+        files = walk(root, path.absolute().parent, _tells, seconds=_LOOKING_BESIDE)
+        beside = {"cpp"} if any(language_of(other) == "cpp" for other in files) else set()
+    return "cpp" if "cpp" in beside else own
+
+
+def _tells(path: PurePath) -> bool:
+    """Whether a file tells C from C++."""
+    return path.suffix != HEADER and language_of(path) in ("c", "cpp")
 
 
 def _files(root: Path) -> Iterator[tuple[Path, str]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
 import textwrap
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
@@ -20,56 +19,8 @@ from lsp_calib.languages import name_of
 from lsp_calib.summarization.examples import Example, Ranking, chosen, has_length, is_short, terms_of
 from lsp_calib.summarization.features import plain_words
 from lsp_calib.summarization.prompt import SHOTS
-from lsp_calib.summarization.service import first_sentence
 from lsp_calib.syntax import Function, documentation_sentence, functions
 from lsp_calib.syntax.languages import LANGUAGES
-
-
-class ExamplePool:
-    """Examples in memory, ranked.
-
-    The groups, such as repositories, are those of `groups`, one for each example.
-    """
-
-    def __init__(self, examples: Sequence[Example], groups: Sequence[str] | None = None) -> None:
-        self._examples = examples
-        self._groups = groups
-        self._ranking = Ranking[int]()
-        for at, example in enumerate(examples):
-            self._ranking.put(at, (terms_of(example.code),))
-
-    def best(self, code: str, count: int, without: str | None = None) -> list[Example]:
-        """The examples that resemble a function most, the best first, near-duplicates left out.
-
-        without: a group of which none is taken.
-        """
-        return [example for example, _ in self.scored(code, count, without)]
-
-    def scored(
-        self,
-        code: str,
-        count: int,
-        without: str | None = None,
-        admits: Callable[[int], bool] = lambda _at: True,
-    ) -> list[tuple[Example, float]]:
-        """As `best`, each with its score over the one that the function itself would have.
-
-        admits: whether the example at an index may be taken.
-        """
-        query = terms_of(code)
-        ideal = self._ranking.ideal(query)
-        groups = self._groups
-        ranked = self._ranking.best(query, max(20 * count, 200))
-        admitted = chosen(
-            ranked,
-            query,
-            count,
-            lambda one: (
-                admits(one.group) and (groups is None or without is None or groups[one.group] != without)
-            ),
-        )
-        return [(self._examples[one.group], one.score / ideal if ideal else 0.0) for one in admitted]
-
 
 SUMMARY = "summary"
 STRATUM = "function"
@@ -77,15 +28,30 @@ STRATUM = "function"
 # CodeXGLUE leaves out documentation of fewer than three tokens: it says nothing.
 _FEWEST_WORDS = 3
 
-# Where the first paragraph ends: a blank line or HTML's like, block tags, fields, sections, examples.
-_END = re.compile(
-    r"\n\s*\n|<(?:p|br|ul|ol|pre|h\d)\s*/?>|\n\s*@\w+|\n\s*:\w+[^:\n]*:|\n\s*-{3,}|\n\s*>>>"
-    r"|\n\s*(?:args|arguments|parameters|params|returns?|raises|yields|examples?|notes?)\s*:?\s*\n",
-    re.IGNORECASE,
-)
-_INLINE_TAG = re.compile(r"\{@\w+\s+([^{}]*)\}")
-_HTML = re.compile(r"</?[a-zA-Z][^<>]*>")
-_ROLE = re.compile(r":\w+:`([^`]*)`")
+
+class ExamplePool:
+    """Examples in memory, ranked by how much they resemble a function."""
+
+    def __init__(self, examples: Sequence[Example]) -> None:
+        self._examples = examples
+        self._ranking = Ranking[int]()
+        for at, example in enumerate(examples):
+            self._ranking.put(at, (terms_of(example.code),))
+
+    def shown(self, code: str, admits: Callable[[int], bool]) -> Plain:
+        """The examples that resemble a function most, the best first, near-duplicates left out, and the score
+        of each over the one that the function itself would have: as payloads hold them.
+
+        admits: whether the example at an index may be taken.
+        """
+        query = terms_of(code)
+        ideal = self._ranking.ideal(query)
+        ranked = self._ranking.best(query, max(20 * SHOTS, 200))
+        best = list(chosen(ranked, query, SHOTS, lambda one: admits(one.group)))
+        return {
+            "examples": [attrs.asdict(self._examples[one.group]) for one in best],
+            "scores": [one.score / ideal if ideal else 0.0 for one in best],
+        }
 
 
 @attrs.frozen
@@ -104,34 +70,6 @@ class SummaryItem:
     reference: str
     examples: tuple[Example, ...] = ()
     scores: tuple[float, ...] = ()
-
-
-def reference_of(documentation: str) -> str:
-    """The first sentence of the first paragraph, without markup; empty if there is none.
-
-    It is the summary line of the conventions (PEP 257, Javadoc), and what the rated pairs were made of.
-
-    >>> reference_of("Returns the {@link Foo}. It is new.\\n\\n@return a foo")
-    'Returns the Foo.'
-    """
-    text = documentation.strip()
-    end = _END.search(text)
-    text = text[: end.start()] if end else text
-    if text.startswith(("@", ":param", ":return", ">>>")):
-        return ""
-    text = _HTML.sub(" ", _ROLE.sub(r"\1", _INLINE_TAG.sub(r"\1", text)))
-    return first_sentence(text, whole=True)
-
-
-def shown_examples(best: Sequence[tuple[Example, float]]) -> Plain:
-    """Examples with their scores, as payloads hold them."""
-    return {"examples": [attrs.asdict(one) for one, _ in best], "scores": [score for _, score in best]}
-
-
-def example_of(payload: Plain) -> Example:
-    function = function_of(payload["code"], payload["language"])
-    assert function is not None, "such functions are left out"
-    return Example(payload["path"], function.name, function.code, payload["reference"])
 
 
 def is_usable(payload: Plain) -> bool:
@@ -171,9 +109,8 @@ def documented_task(
     """About `samples` documented functions of the source below `paths`, equally many from each project.
 
     language: of the source; None: Python if there is any, else the only one there is. exclude: patterns of
-    files that no model may see. The examples of a
-    function are those of its own project that the editor would show; near-duplicates are left out. Of
-    functions with the same code only one is drawn.
+    files that no model may see. The examples of a function are those of its own project that the editor would
+    show. Of functions with the same code only one is drawn.
     Raises DataError if there are fewer than 20 such functions, or several languages; SettingsError for a
     language without a grammar.
     """
@@ -226,8 +163,7 @@ def _of_project(
             for other, (one, p) in enumerate(fit)
             if p["path"] != payload["path"] or one.end <= function.start or function.end <= one.start
         }
-        best = pool.scored(payload["code"], SHOTS, admits=apart.__contains__)
-        yield payload["item"], {**payload, **shown_examples(best)}
+        yield payload["item"], {**payload, **pool.shown(payload["code"], apart.__contains__)}
 
 
 def _payloads(

@@ -50,17 +50,17 @@ from lsp_calib.workspace_files import is_made_by_a_program
 
 Plain = Mapping[str, Any]
 """JSON types: the data of an item as they are sent to a worker, and its results."""
+
 T = TypeVar("T")
 Row = Mapping[str, Any]
 INSERTING, WRITING_ON = "inserting", "writing-on"
 """The conditions: the text below the line stands, or everything below is left out, as where new code is
 written at the end of a file."""
+
 NEW_LINE = "new-line"
 """The condition of a whole line that is being written: of the text below it, the rest of its scope is left
 out, because it is not written yet."""
-PREFIX, NO_DOCSTRING = "prefix", "no-docstring"
-"""The conditions of Spiess et al. 2024: the function from its signature down to the line, with its docstring
-or without it, and nothing else."""
+
 GIT = "git"
 """The source of lines that come from commits."""
 # The share of each kind of place in finished lines, as people ask for completions there. Most requests come
@@ -68,6 +68,7 @@ GIT = "git"
 STRATA = {"line-start": 0.10, "after-indentation": 0.40, "mid-line": 0.25, "mid-word": 0.25}
 BEHIND_OPENER = "behind-opener"
 """A further kind of place: behind a bracket or quote that opens, where editors have written the closer."""
+
 _LONGEST_ASKED = 160
 _MID_LINE = re.compile(r"(?<=[\s(\[{.,=])(?=\S)")
 _MID_WORD = re.compile(r"(?<=\w)(?=\w)")
@@ -78,6 +79,7 @@ _DRAWN_AS = {"": "", BEHIND_OPENER: ":openers", NEW_LINE: ":new"}
 FEWEST = 20
 FEWEST_GROUPS = 3
 """Fewer groups cannot be split into parts to fit on, to choose by, and to judge by."""
+
 _OF_A_FILE = re.compile(r".+:(?:[0-9a-f]+\.)?\d+:\d+", re.DOTALL)
 # The longest row of the known data sets has less than 40,000 characters.
 _LONGEST_ROW = 16 << 20
@@ -116,7 +118,7 @@ class LineItem:
     """One place: a cursor in a line from which the rest, `target`, was removed.
 
     group: items of one group (a project) stay together in cross-validation.
-    condition: INSERTING, WRITING_ON, NEW_LINE, PREFIX or NO_DOCSTRING. root, name: the project's folder, and
+    condition: INSERTING, WRITING_ON or NEW_LINE, or a study's. root, name: the project's folder, and
     the file's path below it, where pieces of other files may be read; empty for a place that is in no
     project. source: GIT for a line of commits, else empty. Such a line has a name, and no root. exclude:
     patterns of files of the project that no model may see, as in `exclusion`.
@@ -163,39 +165,32 @@ class LineItem:
         return attrs.evolve(self, cursor=shown, condition=NEW_LINE)
 
 
+_PLAIN = ("group", "stratum", "target", "condition", "root", "name")
+
+
 def plain(item: LineItem, **more: object) -> dict[str, object]:
     """An item as JSON types."""
     return {
         "item": item.id,
-        "group": item.group,
-        "stratum": item.stratum,
+        **{name: getattr(item, name) for name in _PLAIN},
         "lines": list(item.cursor.lines),
         "line": item.cursor.line,
         "column": item.cursor.column,
         "language": item.cursor.language,
-        "target": item.target,
-        "condition": item.condition,
-        "root": item.root,
-        "name": item.name,
         **({"source": item.source} if item.source else {}),
         **({"exclude": list(item.exclude)} if item.exclude else {}),
         **more,
     }
 
 
-def line_item_of(payload: Mapping[str, Any]) -> LineItem:
+def line_item_of(payload: Plain) -> LineItem:
     """The item from which `plain` made this payload."""
     return LineItem(
         id=payload["item"],
-        group=payload["group"],
-        stratum=payload["stratum"],
         cursor=Cursor(tuple(payload["lines"]), payload["line"], payload["column"], payload["language"]),
-        target=payload["target"],
-        condition=payload["condition"],
-        root=payload["root"],
-        name=payload["name"],
         source=payload.get("source", ""),
         exclude=tuple(payload.get("exclude", ())),
+        **{name: payload[name] for name in _PLAIN},
     )
 
 
@@ -268,6 +263,21 @@ def sample_lines(
         counted = "; ".join(f"{n} {why}" for why, n in sorted(left_out.items()))
         more = f" Files left out: {counted}." if counted else ""
         raise DataError(f"There is no {name_of(language)} source below {root}.{more}")
+
+    def item(path: Path, lines: Sequence[str], at: int, column: int, stratum: str) -> LineItem:
+        name = path.relative_to(root).as_posix() if root.is_dir() else path.name
+        shown = [*lines[:at], lines[at][:column], *lines[at + 1 :]]
+        return LineItem(
+            id=f"{group}/{name}:{at + 1}:{column + 1}",
+            group=group,
+            stratum=stratum,
+            cursor=Cursor.at(shown, at, column, language),
+            target=lines[at][column:],
+            root=str(root) if root.is_dir() else "",
+            name=name if root.is_dir() else "",
+            exclude=exclusion.patterns,
+        )
+
     rng.shuffle(candidates)
     if known is not None:
         candidates = distinct(candidates, lambda one: normalised_line(one[1][one[2]]), known)
@@ -276,8 +286,7 @@ def sample_lines(
         for path, lines, at in candidates[:count]:
             column = len(lines[at]) - len(lines[at].lstrip())
             stratum = "after-indentation" if column else "line-start"
-            item = _item(root, group, path, lines, at, column, stratum, language, exclusion.patterns)
-            items.append(item.new_line())
+            items.append(item(path, lines, at, column, stratum).new_line())
         return items
     weights = {BEHIND_OPENER: 1.0} if kind == BEHIND_OPENER else dict(STRATA)
     while candidates and weights and len(items) < count:
@@ -291,34 +300,8 @@ def sample_lines(
             continue
         n, column = drawn
         path, lines, at = candidates.pop(n)
-        place = "mid-line" if stratum == BEHIND_OPENER else stratum
-        items.append(_item(root, group, path, lines, at, column, place, language, exclusion.patterns))
+        items.append(item(path, lines, at, column, "mid-line" if stratum == BEHIND_OPENER else stratum))
     return items
-
-
-def _item(
-    root: Path,
-    group: str,
-    path: Path,
-    lines: Sequence[str],
-    at: int,
-    column: int,
-    stratum: str,
-    language: str,
-    exclude: tuple[str, ...] = (),
-) -> LineItem:
-    name = path.relative_to(root).as_posix() if root.is_dir() else path.name
-    shown = [*lines[:at], lines[at][:column], *lines[at + 1 :]]
-    return LineItem(
-        id=f"{group}/{name}:{at + 1}:{column + 1}",
-        group=group,
-        stratum=stratum,
-        cursor=Cursor.at(shown, at, column, language),
-        target=lines[at][column:],
-        root=str(root) if root.is_dir() else "",
-        name=name if root.is_dir() else "",
-        exclude=exclude,
-    )
 
 
 def surroundings_of(item: LineItem, layout: Layout) -> Surroundings:
@@ -534,13 +517,6 @@ def line_task(
     return Task("line", tuple((item.id, plain(item)) for item in items), languages[0])
 
 
-def some_of(found: Sequence[T], samples: int | None, seed: int) -> list[T]:
-    """So many of the items, drawn at random, in their order; None: all."""
-    if samples is None or samples >= len(found):
-        return list(found)
-    return [found[at] for at in sorted(random.Random(seed).sample(range(len(found)), samples))]
-
-
 def _drawn(seed: str, places: Sequence[int], count: int) -> list[int]:
     """`count` of the places, or all of them, in order."""
     return sorted(random.Random(seed).sample(places, min(count, len(places))))
@@ -572,23 +548,23 @@ def read_own_lines(path: Path) -> Iterator[LineItem]:
 
 
 def _own_item(row: Row, default_id: str, default_group: str) -> LineItem:
-    before, target = split_lines(text(row, "before")), text(row, "target")
+    own = {"after": "", "language": "plaintext", "id": default_id, "group": default_group, **row}
+    for name in ("before", "target", "after", "language", "id", "group"):
+        if not isinstance(own[name], str):
+            raise TypeError(f"{name} is not a string")
+    before, target, after = split_lines(own["before"]), own["target"], own["after"]
     if len(split_lines(target)) > 1:
         raise ValueError("target is more than one line")
     if not target.strip():
         raise ValueError("target is empty")
-    after = text(row, "after") if "after" in row else ""
     if after and after[0] not in "\r\n":
         raise ValueError("after does not begin with the newline that ends the line")
-    lines = split_lines(text(row, "before") + after)
     at = len(before) - 1
     return LineItem(
-        id=text(row, "id") if "id" in row else default_id,
-        group=text(row, "group") if "group" in row else default_group,
+        id=own["id"],
+        group=own["group"],
         stratum=_stratum(before[at], target),
-        cursor=Cursor.at(
-            lines, at, len(before[at]), text(row, "language") if "language" in row else "plaintext"
-        ),
+        cursor=Cursor.at(split_lines(own["before"] + after), at, len(before[at]), own["language"]),
         target=target,
     )
 
@@ -632,11 +608,3 @@ def _row(path: Path, number: int, line: bytes, make: Callable[[Row], T]) -> T:
         raise DataError(f"{path}, line {number}, cannot be read: it lacks {error}.") from error
     except (TypeError, ValueError, RecursionError) as error:
         raise DataError(f"{path}, line {number}, cannot be read: {error}.") from error
-
-
-def text(row: Row, name: str) -> str:
-    """A field that has to be a string. Raises KeyError or TypeError."""
-    value = row[name]
-    if not isinstance(value, str):
-        raise TypeError(f"{name} is not a string")
-    return value

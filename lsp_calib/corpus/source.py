@@ -11,40 +11,17 @@ from lsp_calib.errors import DataError
 from lsp_calib.files import read_file
 from lsp_calib.languages import language_of, name_of
 from lsp_calib.syntax import has_grammar
-from lsp_calib.workspace_files import is_made_by_a_program, walk
+from lsp_calib.workspace_files import is_made_by_a_program
 
 _MOST_BYTES = 500_000
-_SKIPPED_FOLDERS = {
-    ".git",
-    ".hg",
-    ".venv",
-    "venv",
-    "node_modules",
-    "__pycache__",
-    "site-packages",
-    "build",
-    "dist",
-}
+_SKIPPED_FOLDERS = {"venv", "node_modules", "__pycache__", "site-packages", "build", "dist"}
 # Copies of other projects, and what a build leaves. For Python the folders above stay the only ones, and no
 # file is looked into: the shipped calibrators rest on what was drawn that way.
-_SKIPPED_ELSEWHERE = {
-    *_SKIPPED_FOLDERS,
-    "3rdparty",
-    "bower_components",
-    "deps",
-    "external",
-    "out",
-    "target",
-    "third-party",
-    "third_party",
-    "thirdparty",
-    "vendor",
-}
+_COPIES = {"3rdparty", "bower_components", "deps", "external", "third-party", "third_party", "thirdparty"}
+_SKIPPED_ELSEWHERE = _SKIPPED_FOLDERS | _COPIES | {"out", "target", "vendor"}
 # Stubs and declarations have no statements to complete.
 _NOT_DRAWN = (".pyi", ".pyw", ".d.ts", ".d.mts", ".d.cts")
-# Seconds for which a header's project is looked through.
-_LOOKING = 0.5
-_HEADER = ".h"  # C's and C++'s: it belongs to the language of the files beside it
+HEADER = ".h"  # C's and C++'s: it belongs to the language of the files beside it
 Skip = Callable[[str], bool]
 """Whether no lines of a file are drawn, by its path below the project, with "/" between the parts."""
 JSON_LINES = (".jsonl", ".jsonl.gz")
@@ -84,9 +61,9 @@ def languages_below(root: Path) -> set[str]:
             if not _outside(path.relative_to(root).parts[:-1], _SKIPPED_ELSEWHERE)
         ]
     drawn = [path for path in paths if not path.name.endswith(_NOT_DRAWN)]
-    found = {language_of(path) for path in drawn if path.suffix != _HEADER}
+    found = {language_of(path) for path in drawn if path.suffix != HEADER}
     found = {language for language in found if has_grammar(language)}
-    return found or {language_of(path) for path in drawn if path.suffix == _HEADER}
+    return found or {language_of(path) for path in drawn if path.suffix == HEADER}
 
 
 def language_below(paths: Sequence[Path]) -> str:
@@ -105,29 +82,6 @@ def language_below(paths: Sequence[Path]) -> str:
     return found.pop()
 
 
-def language_of_file(path: Path, root: Path) -> str:
-    """The language of a file: of a header C++ if there is C++ beside it, or else below `root`, its project.
-
-    Raises nothing: what cannot be read says nothing.
-    """
-    own = language_of(path)
-    if path.suffix != _HEADER:
-        return own
-    try:
-        beside = {language_of(other) for other in path.absolute().parent.iterdir() if _tells(other)}
-    except OSError:
-        beside = set()
-    if not beside:
-        files = walk(root, path.absolute().parent, _tells, seconds=_LOOKING)
-        beside = {"cpp"} if any(language_of(other) == "cpp" for other in files) else set()
-    return "cpp" if "cpp" in beside else own
-
-
-def _tells(path: PurePath) -> bool:
-    """Whether a file tells C from C++."""
-    return path.suffix != _HEADER and language_of(path) in ("c", "cpp")
-
-
 def is_source(path: PurePath, language: str) -> bool:
     """Whether lines of a file are drawn for a language, by its path below the project."""
     skipped = _SKIPPED_FOLDERS if language == "python" else _SKIPPED_ELSEWHERE
@@ -135,7 +89,7 @@ def is_source(path: PurePath, language: str) -> bool:
 
 
 def _is_of(path: PurePath, language: str) -> bool:
-    if path.suffix == _HEADER:
+    if path.suffix == HEADER:
         return language == "cpp"
     return language_of(path) == language and not path.name.endswith(_NOT_DRAWN)
 
@@ -143,7 +97,7 @@ def _is_of(path: PurePath, language: str) -> bool:
 def _refuse_other(path: Path, language: str) -> None:
     """Raises DataError for a file that the user has named and that is not of the language."""
     # A header that is named alone is of the language that the user says.
-    if _is_of(path, language) or (path.suffix == _HEADER and language == "c"):
+    if _is_of(path, language) or (path.suffix == HEADER and language == "c"):
         return
     own = language_of(path)
     if own == language:

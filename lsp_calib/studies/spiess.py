@@ -11,7 +11,7 @@ import numpy as np
 
 from lsp_calib.calibration.arrays import quietly
 from lsp_calib.calibration.reliability import reliability
-from lsp_calib.corpus.places import INSERTING, NO_DOCSTRING, PREFIX
+from lsp_calib.corpus.places import INSERTING
 from lsp_calib.report.words import signed
 from lsp_calib.studies.figures import (
     Roc,
@@ -40,6 +40,7 @@ from lsp_calib.studies.score import (
     cell_of,
 )
 from lsp_calib.studies.statistics import OURS, RESCALINGS, rank_correlation
+from lsp_calib.studies.tasks import NO_DOCSTRING, PREFIX
 
 LINE = "Platt on ln p"
 """The study's rescaling, in random folds."""

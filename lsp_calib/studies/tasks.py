@@ -22,23 +22,19 @@ from lsp_calib.completion.context import Cursor
 from lsp_calib.corpus.functions import (
     SUMMARY,
     ExamplePool,
-    example_of,
+    function_of,
     is_usable,
-    reference_of,
-    shown_examples,
 )
 from lsp_calib.corpus.places import (
     FEWEST,
-    NO_DOCSTRING,
     PAPER,
-    PREFIX,
     LineItem,
     Plain,
     Row,
+    T,
     Task,
     exactly,
     plain,
-    some_of,
 )
 from lsp_calib.corpus.source import Skip, project_names, read_lines_of, source_files
 from lsp_calib.errors import DataError
@@ -46,9 +42,13 @@ from lsp_calib.exclusion import Exclusion
 from lsp_calib.studies.ask import studying, summarising
 from lsp_calib.studies.data import CATALOGUE, data_set, read_items
 from lsp_calib.studies.sandbox.bwrap import TestedProgram, all_tests_pass, tests_pass
-from lsp_calib.summarization.examples import NEAR_DUPLICATE, likeness, terms_of
-from lsp_calib.summarization.prompt import SHOTS
+from lsp_calib.summarization.examples import NEAR_DUPLICATE, Example, likeness, terms_of
+from lsp_calib.summarization.service import first_sentence
 from lsp_calib.syntax import functions, prose_lines
+
+PREFIX, NO_DOCSTRING = "prefix", "no-docstring"
+"""The conditions of Spiess et al. 2024: the function from its signature down to the line, with its docstring
+or without it, and nothing else."""
 
 
 @attrs.frozen
@@ -574,6 +574,47 @@ def documented_functions(language: str, folder: Path | None = None) -> Iterator[
     return read_items(f"code-to-text-{language}", make, folder)
 
 
+# Where the first paragraph ends: a blank line or HTML's like, block tags, fields, sections, examples.
+_END = re.compile(
+    r"\n\s*\n|<(?:p|br|ul|ol|pre|h\d)\s*/?>|\n\s*@\w+|\n\s*:\w+[^:\n]*:|\n\s*-{3,}|\n\s*>>>"
+    r"|\n\s*(?:args|arguments|parameters|params|returns?|raises|yields|examples?|notes?)\s*:?\s*\n",
+    re.IGNORECASE,
+)
+_INLINE_TAG = re.compile(r"\{@\w+\s+([^{}]*)\}")
+_HTML = re.compile(r"</?[a-zA-Z][^<>]*>")
+_ROLE = re.compile(r":\w+:`([^`]*)`")
+
+
+def reference_of(documentation: str) -> str:
+    """The first sentence of the first paragraph, without markup; empty if there is none.
+
+    It is the summary line of the conventions (PEP 257, Javadoc), and what the rated pairs were made of.
+
+    >>> reference_of("Returns the {@link Foo}. It is new.\\n\\n@return a foo")
+    'Returns the Foo.'
+    """
+    text = documentation.strip()
+    end = _END.search(text)
+    text = text[: end.start()] if end else text
+    if text.startswith(("@", ":param", ":return", ">>>")):
+        return ""
+    text = _HTML.sub(" ", _ROLE.sub(r"\1", _INLINE_TAG.sub(r"\1", text)))
+    return first_sentence(text, whole=True)
+
+
+def _example_of(payload: Plain) -> Example:
+    function = function_of(payload["code"], payload["language"])
+    assert function is not None, "such functions are left out"
+    return Example(payload["path"], function.name, function.code, payload["reference"])
+
+
+def some_of(found: Sequence[T], samples: int | None, seed: int) -> list[T]:
+    """So many of the items, drawn at random, in their order; None: all."""
+    if samples is None or samples >= len(found):
+        return list(found)
+    return [found[at] for at in sorted(random.Random(seed).sample(range(len(found)), samples))]
+
+
 def summary_task(
     folder: Path | None, language: str, samples: int | None, seed: int, *, augment: bool = False
 ) -> Task:
@@ -586,12 +627,12 @@ def summary_task(
     it. Raises DataError if the data are missing.
     """
     found = [(one["item"], one) for one in documented_functions(language, folder) if is_usable(one)]
-    pool = ExamplePool(
-        [example_of(payload) for _, payload in found], [payload["group"] for _, payload in found]
-    )
+    examples = [_example_of(payload) for _, payload in found]
+    groups = [payload["group"] for _, payload in found]
+    pool = ExamplePool(examples)
 
     def shown(payload: Plain) -> Plain:
-        return shown_examples(pool.scored(example_of(payload).code, SHOTS, without=payload["group"]))
+        return pool.shown(_example_of(payload).code, lambda at: groups[at] != payload["group"])
 
     found = some_of(found, samples, seed)
     return Task(

@@ -53,7 +53,6 @@ from lsp_calib.corpus.places import (
     WRITING_ON,
     LineItem,
     Task,
-    _item,
     is_asked_for,
     lines_of_scope,
     plain,
@@ -91,10 +90,20 @@ def stretches(root: Path, layout: Layout, *, writing_on: bool, seed: int = 1) ->
         yield [item for item in alike if item.cursor.line < alike[0].cursor.line + _LONGEST]
 
 
+def item_at(
+    root: Path, group: str, path: Path, lines: Sequence[str], at: int, column: int, stratum: str
+) -> LineItem:
+    """A place of a file, as `sample_lines` makes it."""
+    name, shown = path.relative_to(root).as_posix(), [*lines[:at], lines[at][:column], *lines[at + 1 :]]
+    cursor = Cursor.at(shown, at, column, _LANGUAGE)
+    id_ = f"{group}/{name}:{at + 1}:{column + 1}"
+    return LineItem(id_, group, stratum, cursor, lines[at][column:], root=str(root), name=name)
+
+
 def place(root: Path, path: Path, lines: Sequence[str], at: int, *, writing_on: bool) -> LineItem:
     """The beginning of a line, in a document without the block that begins there."""
     indentation = len(lines[at]) - len(lines[at].lstrip())
-    item = _item(root, root.name, path, lines, at, indentation, "after-indentation", _LANGUAGE, ())
+    item = item_at(root, root.name, path, lines, at, indentation, "after-indentation")
     return without_block(item, len(true_block(item, lines)), writing_on=writing_on)
 
 
@@ -193,7 +202,7 @@ def first_lines(rows: Sequence[Row], projects: Sequence[Path], least: float) -> 
         group, _, below = name.partition("/")
         path, stratum = roots[group] / below, "after-indentation" if int(column) > 1 else "line-start"
         lines = read_lines_of(path, _LANGUAGE)
-        item = _item(roots[group], group, path, lines, int(line) - 1, int(column) - 1, stratum, _LANGUAGE, ())
+        item = item_at(roots[group], group, path, lines, int(line) - 1, int(column) - 1, stratum)
         items.append(item.writing_on() if row["condition"] == WRITING_ON else item.new_line())
     return Task("line", tuple((item.id, plain(item)) for item in items))
 

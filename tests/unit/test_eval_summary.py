@@ -26,7 +26,6 @@ from lsp_calib.corpus.functions import (
     documented_task,
     function_of,
     is_usable,
-    reference_of,
     summary_item_of,
 )
 from lsp_calib.corpus.item_worker import (
@@ -45,7 +44,7 @@ from lsp_calib.errors import DataError, NoModelError, SettingsError
 from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.inference.engine import LoadedModel, Request
 from lsp_calib.inference.models.cards import ModelCard
-from lsp_calib.studies.tasks import summary_task
+from lsp_calib.studies.tasks import reference_of, summary_task
 from lsp_calib.summarization import prompt as prompts
 from lsp_calib.summarization.features import TokenStates, plain_words
 from lsp_calib.summarization.service import MOST_TOKENS

@@ -12,6 +12,7 @@ import pytest
 
 import lsp_calib
 from lsp_calib.characters import split_lines
+from lsp_calib.commands.suggestions import language_of_file
 from lsp_calib.completion.block import Scope, scope_of
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.prompt import ALONE, Layout, WindowSize, build_prompt
@@ -26,7 +27,7 @@ from lsp_calib.corpus.places import (
     sample_lines,
     surroundings_of,
 )
-from lsp_calib.corpus.source import language_below, language_of_file, source_files
+from lsp_calib.corpus.source import language_below, source_files
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.syntax import prose_lines

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import math
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -117,11 +118,16 @@ def test_a_pool_leaves_out_near_duplicates_and_a_group() -> None:
         Example("", "c", "def total(prices): return max(prices) - min(prices)", "C."),
         Example("", "d", "def read(path): return open(path).read()", "D."),
     ]
-    pool = ExamplePool(given, ["x", "x", "y", "z"])
-    assert [one.name for one in pool.best(given[0].code, 3)] == ["c", "d"]
-    assert [one.name for one in pool.best("def total_price(prices): return sum(prices)", 2)] == ["a", "c"]
-    assert [one.name for one in pool.best("total prices sum", 3, without="x")] == ["c"]
-    assert ExamplePool([]).best("x", 3) == []
+
+    def names(code: str, without: Collection[int] = ()) -> list[str]:
+        shown = ExamplePool(given).shown(code, lambda at: at not in without)
+        assert len(shown["scores"]) == len(shown["examples"])
+        return [one["name"] for one in shown["examples"]]
+
+    assert names(given[0].code) == ["c", "d"]
+    assert names("def total_price(prices): return sum(prices)")[:2] == ["a", "c"]
+    assert names("total prices sum", {0, 1}) == ["c"]
+    assert ExamplePool([]).shown("x", lambda _: True) == {"examples": [], "scores": []}
 
 
 SHOP = '''class Shop:
