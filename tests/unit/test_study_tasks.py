@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 from collections.abc import Callable, Iterator
 from itertools import combinations
 from pathlib import Path
@@ -144,6 +146,25 @@ def test_a_studys_task_names_its_version_and_its_profile(data: Path, tmp_path: P
     }
     assert {task.version: task.profile for task in found.values()} == dict.fromkeys(found, "paper")
     assert infill_task(data, 20, 0).profile == "editor"
+
+
+STUDIED = sorted((shipped_models() / "records" / "studies").glob("[lrs]*.jsonl"))
+
+
+@pytest.mark.parametrize("file", STUDIED, ids=lambda file: file.stem)
+def test_a_committed_file_names_the_version_of_its_task(file: Path) -> None:
+    header, _ = read_records(file)
+    name, _, version = header.task_version.partition("@")
+    assert (name in tasks.NOTES or name == "spiess-line-no-docstring", version) == (True, "1")
+    assert re.fullmatch("[0-9a-f]{64}", header.prompt_sha256)
+
+
+def test_a_committed_file_holds_the_hash_of_the_text_of_its_first_prompt(data: Path) -> None:
+    """As lm-evaluation-harness has it."""
+    first = next(tasks.synthesis(data))
+    expected = hashlib.sha256(first.before.encode()).hexdigest()
+    headers = [read_records(file)[0] for file in STUDIED if "humaneval" in file.stem]
+    assert [header.prompt_sha256 for header in headers] == [expected] * 2
 
 
 def test_the_lines_that_humanevals_tests_prove_nothing_about_are_counted_and_named(data: Path) -> None:
