@@ -26,7 +26,7 @@ from lsp_calib.calibration.reliability import LEVEL, ReliabilityBin, Reliability
 from lsp_calib.calibration.validation import Interval
 from lsp_calib.errors import DataError
 from lsp_calib.studies.measures import TokenPositions
-from lsp_calib.studies.score import RANDOM, RAW, Cell
+from lsp_calib.studies.score import FEWEST_TO_TEST, RANDOM, RAW, Cell
 from lsp_calib.studies.statistics import ON_LN_P, roc
 from lsp_calib.studies.tables import Picture
 
@@ -225,7 +225,7 @@ def draw_grid(
         )
         for one in pair[0].bins:
             if one.n:
-                small_text(axes, _middle(one), 0.01, _count(one.n), fontsize=3.2, rotation=90)
+                small_text(axes, _middle(one), 0.01, _count(one.n), fontsize=3.6, rotation=90)
     figure.suptitle(title, x=0.01, ha="left", color=INK, fontsize=_LARGE, fontweight="bold")
     legend_below(figure, next(axes for axes in found if axes.get_legend_handles_labels()[0]), 4)
     return figure
@@ -670,7 +670,8 @@ def of_spiess(
     if not first:
         return
     if "Lines" in first:
-        yield _figure_5(first["Lines"], [cell for cell in bare if not cell.why][:1])
+        lines = first["Lines"]
+        yield _figure_5(lines, [cell for cell in bare if cell.model == lines.model and not cell.why])
     pairs = {
         (words, column): (_reliability(cell, name), _reliability(cell, name, ON_LN_P))
         for name, words in _MEASURES.items()
@@ -753,6 +754,8 @@ def _figure_5(cell: Cell, bare: Sequence[Cell]) -> Picture:
 
 def _against_auc(columns: Iterable[Sequence[Cell]], score: str) -> Iterator[tuple[float, float]]:
     for cell in (cell for cells in columns for cell in cells if not cell.why):
+        if cell.answers.right < FEWEST_TO_TEST:
+            continue
         for measure in _MEASURES:
             raw, row = cell.row(measure), cell.row(measure, ON_LN_P, RANDOM)
             found = None if row is None else getattr(row, score)

@@ -11,11 +11,12 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import attrs
 import numpy as np
 
 from lsp_calib.inference.backend import Interrupted, Run
 from lsp_calib.inference.engine import Request
-from lsp_calib.studies.scoring import Reader, Scored
+from lsp_calib.studies.full_ece import Reader
 from lsp_calib.values import Generation, Prompt, Segment
 
 SOURCE = '''import json
@@ -45,8 +46,26 @@ def generate(model: Any, request: Request) -> Generation:
     return generation
 
 
+@attrs.frozen
+class Scored:
+    """A token of a text: its log-probability, its logit, the logarithm of the softmax's denominator at each
+    of some temperatures."""
+
+    id: int
+    logprob: float
+    logit: float
+    log_sum_exps: tuple[float, ...]
+
+
 def score(model: Any, text: str, after: str, *temperatures: float) -> list[Scored]:
-    return Reader(model).score(prompt(after), text, temperatures)
+    """The tokens of a text behind another one."""
+    distribution = model.evaluator.normaliser.distribution
+    found = []
+    for id, logits in Reader(model).rows(prompt(after), text):
+        logit = float(logits[id])
+        one, *others = (distribution(logits, t).log_sum_exp for t in (1.0, *temperatures))
+        found.append(Scored(id, min(logit - one, 0.0), logit, tuple(others)))
+    return found
 
 
 @contextmanager
