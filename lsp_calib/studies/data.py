@@ -404,6 +404,7 @@ SETS = {
         ProjectSet("projects", "python", _WHEELS, (".py", ".pyi")),
         ProjectSet("projects-blind", "python", _WHEELS, (".py", ".pyi")),
         ProjectSet("projects-tested", "python", _SOURCES, ("",), inner=True),
+        ProjectSet("projects-dypybench", "python", _SOURCES, ("",), inner=True),
         ProjectSet("projects-c", "c", _DEBIAN_SOURCES, (".c", ".h")),
         ProjectSet("projects-cpp", "cpp", _DEBIAN_SOURCES, _CPP),
         ProjectSet("projects-go", "go", _DEBIAN_SOURCES, (".go",)),
