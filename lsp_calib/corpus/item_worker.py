@@ -26,6 +26,7 @@ import attrs
 
 from lsp_calib import home
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+from lsp_calib.characters import without_hidden
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.features import text_features
 from lsp_calib.completion.prompt import Layout, LayoutChooser, WindowSize, build_prompt
@@ -408,13 +409,19 @@ class Summarising(Asking):
 
 
 def tokens_of(sentence: str, generation: Generation) -> int | None:
-    """How many of an answer's first tokens make its first sentence; None if that is the whole answer."""
-    text = ""
+    """How many of an answer's first tokens make the sentence that is judged; None if that is all of it."""
+    judged, text = sentence.removesuffix(" …"), ""
+    if judged in ("", _readable(generation.text)):
+        return None
     for count, token in enumerate(generation.tokens, 1):
         text += token.text
-        if sentence and first_sentence(text, whole=True) == sentence:
-            return count if text.strip() != generation.text.strip() else None
+        if _readable(text).startswith(judged):
+            return count
     return None
+
+
+def _readable(text: str) -> str:
+    return without_hidden(" ".join(text.split()))
 
 
 def sentence_of(generation: Generation) -> str:

@@ -182,18 +182,21 @@ def test_a_record_holds_numbers_and_no_text(monkeypatch: pytest.MonkeyPatch, mod
 
 
 @pytest.mark.parametrize(
-    ("pieces", "expected"),
+    ("pieces", "stop", "expected"),
     [
-        (["Draw", " it", ".", "\n"], None),
-        (["Draw", " it", ". ", "And", " more", "."], 3),
-        (["Draw", " it. And", " more."], 2),
-        (["Draw", " it"], None),
-        (["\n", "!"], None),
+        (["Draw", " it", "."], Stop.LINE, None),
+        (["Draw", " it", ". ", "And", " more", "."], Stop.LINE, 3),
+        (["Draw", " it. And", " more."], Stop.LINE, 2),
+        (["Draw", " it"], Stop.LINE, None),
+        (["Draw", " it", " al"], Stop.LENGTH, 2),
+        (["\n", "!"], Stop.LINE, None),
     ],
 )
-def test_the_judged_tokens_are_those_of_the_first_sentence(pieces: list[str], expected: int | None) -> None:
+def test_the_judged_tokens_are_those_of_the_first_sentence(
+    pieces: list[str], stop: Stop, expected: int | None
+) -> None:
     tokens = tuple(Token(n, -0.5, 0.0, piece) for n, piece in enumerate(pieces))
-    generation = Generation("".join(pieces), tokens, Stop.LINE, Timing())
+    generation = Generation("".join(pieces), tokens, stop, Timing())
     assert tokens_of(sentence_of(generation), generation) == expected
 
 
