@@ -11,14 +11,16 @@ from pathlib import Path
 import attrs
 import numpy as np
 import pytest
-from test_eval_summary import PAYLOAD, Engine, WordEncoder, answering, record_of
+from click.testing import CliRunner
+from test_eval_summary import HEADER, PAYLOAD, Engine, WordEncoder, answering, made_up, record_of
 
+from lsp_calib.cli import main
 from lsp_calib.corpus import item_worker
 from lsp_calib.corpus.asking import AskingOptions
 from lsp_calib.corpus.functions import SUMMARY, summary_item_of
 from lsp_calib.corpus.item_worker import OBSERVED, Summarising
 from lsp_calib.corpus.places import Task
-from lsp_calib.corpus.records import Record
+from lsp_calib.corpus.records import Journal, Record, read_records, write_records
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.inference.engine import LoadedModel, Request
@@ -32,6 +34,7 @@ from lsp_calib.studies.ask import (
     shots_of,
     summarising,
 )
+from lsp_calib.studies.statistics import OURS
 from lsp_calib.studies.thresholds import Ratings, read_ratings
 from lsp_calib.summarization import prompt as prompts
 from lsp_calib.values import Generation, ModelIdentity, Observation, Segment, Stop, Timing, Token
@@ -264,3 +267,70 @@ def test_the_ratings_are_read_where_the_scale_is_asked_for_alone(tmp_path: Path)
     assert task.asks(task, EngineChoice(), AskingOptions(observe=frozenset({"ask"}))).shots == ()
     with pytest.raises(DataError, match=r"similarity_ratings\.csv"):
         task.asks(task, EngineChoice(), AskingOptions(observe=frozenset({"scale"})))
+
+
+def reflecting(n: int = 120) -> list[Record]:
+    """Records whose P(true) says how similar the summary is, and whose verbalised confidence says nothing."""
+    records = []
+    for at, record in enumerate(made_up(n)):
+        noise = np.random.default_rng(at).normal(0, 0.5)
+        logit = 12 * (record.similarity[0] - 0.7) + noise
+        true, false = -math.log1p(math.exp(-logit)) - 0.1, -math.log1p(math.exp(logit)) - 0.1
+        numbers: dict[str, dict[str, float]] = {
+            "ask": {"true": true, "false": false, "contained-true": true},
+            "verbalised": {
+                "confidence": 0.5 if at % 3 else 0.9,
+                "answers": 1.0,
+                "fell-back": float(at % 3 > 0),
+            },
+            "scale": {"vote": 1.0, "mean": 0.9, "invalid": 0.25},
+        }
+        listed = dict(ASKED.observations.names)
+        observed = {
+            name: tuple(values.get(field) for field in listed[name]) for name, values in numbers.items()
+        }
+        records.append(attrs.evolve(record, observed=observed, costs={"ask": (57, 200, 2)}))
+    return records
+
+
+# The scale as it was asked for before the reasons.
+FORMER = attrs.evolve(LISTED, names=(*LISTED.names[:-1], ("scale", ("vote", "mean", "invalid"))))
+ASKED = attrs.evolve(HEADER, observations=FORMER)
+
+
+def test_records_are_read_as_they_were_written_and_old_ones_stay_readable(tmp_path: Path) -> None:
+    write_records(tmp_path / "r.jsonl", ASKED, reflecting())
+    header, records = read_records(tmp_path / "r.jsonl")
+    assert header == ASKED
+    write_records(tmp_path / "again.jsonl", header, records)
+    assert (tmp_path / "again.jsonl").read_bytes() == (tmp_path / "r.jsonl").read_bytes()
+    assert records[0].costs == {"ask": (57, 200, 2)}
+    assert header.asks_the_same_as(HEADER)
+    assert HEADER.asks_the_same_as(header)
+    assert not header.asks_the_same_as(attrs.evolve(header, observations=attrs.evolve(FORMER, version=0)))
+    write_records(tmp_path / "old.jsonl", HEADER, made_up())
+    assert "observ" not in (tmp_path / "old.jsonl").read_text("utf-8")
+    with Journal(tmp_path / "old.jsonl", ASKED) as journal:
+        assert journal.header.observations == FORMER
+    write_records(tmp_path / "bad.jsonl", HEADER, reflecting())
+    with pytest.raises(DataError, match="other observations"):
+        read_records(tmp_path / "bad.jsonl")
+
+
+@pytest.mark.usefixtures("home")
+def test_what_a_model_says_of_its_summaries_stands_beside_its_probabilities(tmp_path: Path) -> None:
+    write_records(tmp_path / "r.jsonl", ASKED, reflecting())
+    command = ["eval", "summary", "--records", str(tmp_path / "r.jsonl"), "--resamples", "20"]
+    result = CliRunner().invoke(main, [*command, "--json", "--output", str(tmp_path / "out")])
+    assert result.exit_code == 0, result.output
+    rows = [row for row in json.loads(result.stdout)["rows"] if row["judge"] == "best-f1"]
+    skill = {(row["measure"], row["rescaling"]): row["skill"]["value"] for row in rows}
+    for name in ("ask", "ask-exact", "normalised", "verbalised", "scale-number"):
+        assert (name, "raw") in skill
+        assert (name, OURS) in skill
+    assert skill["normalised-exact", OURS] > 0.4
+    assert skill["scale-number", OURS] < 0.05, "the same vote for all"
+    half = [row["half"] for row in rows if row["measure"] == "verbalised" and row["rescaling"] == "raw"]
+    assert half == [pytest.approx(2 / 3, abs=1e-6)]
+    table = (tmp_path / "out" / "scores.md").read_text("utf-8")
+    assert "| verbalised | raw | 120 | 67 % |" in table
