@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from lsp_calib.cli import main
 from lsp_calib.corpus import item_worker
+from lsp_calib.corpus.records import Header
 from lsp_calib.errors import DataError, StoppedError
 from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.studies import full_ece
@@ -23,7 +24,9 @@ from lsp_calib.studies.full_ece import (
     DRAWS,
     FINE,
     GRID,
+    TOKEN,
     Counts,
+    Level,
     Numbers,
     best_temperature,
     binned_error,
@@ -31,6 +34,8 @@ from lsp_calib.studies.full_ece import (
     study,
     texts,
 )
+from lsp_calib.studies.score import find_files
+from lsp_calib.studies.tables import Picture, Table
 from lsp_calib.values import ModelIdentity
 
 Matrix = np.ndarray[Any, np.dtype[np.float32]]
@@ -87,17 +92,19 @@ def test_an_edge_belongs_to_the_bin_below_it() -> None:
     assert np.flatnonzero(counts.hits).tolist() == [299]
 
 
-def numbers_of(counts: Counts, **more: Any) -> Numbers:
-    document = {
+def document(*counts: Counts) -> dict[str, Any]:
+    return {
         "texts": 1,
         "fittedTexts": 1,
-        "tokens": counts.sums.size,
-        "temperatures": [1.0],
-        "rarity": {"never": 0},
-        "counts": [counts.to_json()],
-        **more,
+        "tokens": counts[0].sums.size,
+        "temperatures": [1.0, 1.5],
+        "rarity": {"never": 3, "1 to 10": 6},
+        "counts": [one.to_json() for one in counts],
     }
-    return Numbers.of(json.loads(json.dumps(document)))
+
+
+def level_of(counts: Counts) -> Level:
+    return Numbers.of(json.loads(json.dumps(document(counts, counts)))).levels[0]
 
 
 def test_the_deviation_of_a_perfectly_calibrated_model_is_that_of_counting() -> None:
@@ -111,7 +118,7 @@ def test_the_deviation_of_a_perfectly_calibrated_model_is_that_of_counting() -> 
     drawn = [
         int(np.searchsorted(row, x * row[-1])) for row, x in zip(cumulated, rng.random(4000), strict=True)
     ]
-    perfect, confident = (numbers_of(counted(p, drawn, rng)).levels[0] for p in (true, sharper))
+    perfect, confident = (level_of(counted(p, drawn, rng)) for p in (true, sharper))
     _, least, most = perfect.floor_deviations
     assert least <= perfect.deviations[1] <= most
     assert perfect.counting == pytest.approx(1.0, abs=0.2)
@@ -126,6 +133,56 @@ def test_as_many_tokens_are_drawn_as_positions_and_from_the_distribution() -> No
     assert counts.drawn.sum(axis=1).tolist() == [500] * DRAWS
     assert counts.drawn[:, 749].mean() == pytest.approx(375, abs=10)
     assert np.flatnonzero(counts.drawn.sum(axis=0)).tolist() == [249, 749]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(4)
+    p = distributions(400, 30, rng)
+    counts = counted(p, rng.integers(30, size=400).tolist(), rng)
+    header = Header(TOKEN, "code", ModelIdentity("m", "Q4", "0" * 64), "token-1", 0)
+    text = f"{header.to_line()}\n{json.dumps(document(counts, counts))}\n"
+    (tmp_path / "token.jsonl").write_text(text, "utf-8")
+    return tmp_path
+
+
+def test_the_studys_table_follows_from_a_file_of_counts_beside_its_floor(folder: Path) -> None:
+    files = find_files(folder)
+    study = full_ece.build(files)
+    table, over_m, likeliest = study.sections[0].parts
+    assert isinstance(table, Table)
+    rows = {row[0]: row[1:] for row in table.rows}
+    ((name, classwise, full, (least, most), _),) = full_ece.deviations(files)
+    assert name == "m"
+    assert rows["relative standard deviation of Full-ECE over M"] == (f"{100 * full:.2f} %", "7.56 %, 8.36 %")
+    assert rows["relative standard deviation of cw-ECE over M"][0] == f"{100 * classwise:.2f} %"
+    assert rows["its floor of Full-ECE"][0].endswith(f"({100 * least:.0f} to {100 * most:.0f})")
+    assert rows["tokens that occur 1 to 10 times"] == ("20 %", "41 %")
+    for picture in (over_m, likeliest):
+        assert isinstance(picture, Picture)
+        picture.draw().canvas.draw()
+    assert full_ece.temperatures(files) == {"m": 1.5}
+
+
+def test_the_likeliest_tokens_reliability_has_all_positions(folder: Path) -> None:
+    ((_, numbers),) = full_ece.numbers_of(find_files(folder))
+    data = full_ece.likeliest(numbers.counts[0])
+    assert sum(one.n for one in data.bins) == sum(one.n for one in data.points) == data.n == 400
+    assert data.n_correct == sum(numbers.counts[0]["topHits"])
+    assert all(one.lower <= (one.confidence or 0.0) <= one.upper for one in data.bins if one.n)
+
+
+def test_without_counts_the_study_says_that_it_was_not_run() -> None:
+    (table,) = full_ece.build([]).sections[0].parts
+    assert isinstance(table, Table)
+    assert {row[1] for row in table.rows} == {"not run"}
+
+
+@pytest.mark.parametrize("text", ["", "{}\n{}\n", "no JSON\n"])
+def test_a_file_without_counts_is_refused_by_name(tmp_path: Path, text: str) -> None:
+    (tmp_path / "token.jsonl").write_text(text)
+    with pytest.raises(DataError, match=r"token\.jsonl is not a file of `eval token`"):
+        read_numbers(tmp_path / "token.jsonl")
 
 
 def test_the_temperature_of_the_least_loss_is_found_between_those_tried() -> None:
