@@ -183,8 +183,8 @@ def together(paths: list[Path]) -> tuple[Header, list[Record]]:
     headers, found = zip(*(read_records(path) for path in paths), strict=True)
     first: Header = headers[0]
     for other in headers[1:]:
-        same = attrs.evolve(first, language=other.language, held_out=other.held_out, sources=other.sources)
-        if same != other:
+        own = "language", "held_out", "sources", "task_version", "prompt_sha256"
+        if attrs.evolve(first, **{name: getattr(other, name) for name in own}) != other:
             raise SystemExit("The records differ in more than the language: fit them one by one.")
     header = attrs.evolve(
         first,

@@ -136,7 +136,7 @@ class TestRecords:
         texts |= {"stratum": "function", "stop": "|".join(Stop)}
         numbers = {"tokens", "surprisal", "typed", "entropy", "margin", "similarity"}
         for row in map(json.loads, lines):
-            lengths = row.keys() & {"characters", "referenceCharacters"}
+            lengths = row.keys() & {"characters", "referenceCharacters", "judgedTokens"}
             assert all(type(row[key]) is int for key in lengths)
             others = {"correct", "shown", "doubt", "observed", "costs"}
             assert row.keys() <= {*texts, *numbers, *lengths, *others}
