@@ -268,16 +268,21 @@ class Interval:
     kind: Kind = "bootstrap"
 
     def __format__(self, form: str) -> str:
-        """Such as "+0.52 (+0.47 to +0.57)", each number in the format of a float.
+        """Such as "+0.52 (+0.47 to +0.57)", each number in the format of a float. A band is no interval around
+        the value: "0.34; 0.02 to 0.07".
 
         >>> f"{Interval(0.52, 0.47, None):+.2f}, {Interval(0.52, 0.47, 0.57):.1f}"
         '+0.52, 0.5 (0.5 to 0.6)'
+        >>> f"{Interval(0.34, 0.02, 0.07, 'calibrated-band'):.2f}"
+        '0.34; 0.02 to 0.07'
         """
         if self.value is None:
             return "undefined"
         if self.low is None or self.high is None:
             return format(self.value, form)
-        return f"{self.value:{form}} ({self.low:{form}} to {self.high:{form}})"
+        bounds = f"{self.low:{form}} to {self.high:{form}}"
+        value = format(self.value, form)
+        return f"{value}; {bounds}" if self.kind == "calibrated-band" else f"{value} ({bounds})"
 
 
 def bootstrap_interval(

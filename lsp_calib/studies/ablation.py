@@ -307,7 +307,7 @@ _QUALITY = (
 )
 CONDITION_COLUMNS = (
     *("condition", "asked, with an answer", "right of those asked"),
-    *("skill", "AUC", "ECE; calibrated", "accept: share, right", "reject: share, right"),
+    *("skill", "AUC", "ECE; if calibrated", "accept: share, right", "reject: share, right"),
 )
 
 

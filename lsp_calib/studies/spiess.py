@@ -348,7 +348,7 @@ def _rescalings(cell: Cell) -> Table:
                         ranged(row.ece, 3, sign=False),
                     )
                 )
-    columns = ("rescaling", "folds", "Brier", "skill", "ECE (calibrated)")
+    columns = ("rescaling", "folds", "Brier", "skill", "ECE; if calibrated")
     return Table(f"{cell.answers.name}, {HEADLINE}", columns, tuple(rows))
 
 

@@ -102,11 +102,7 @@ BAND = "ECE; a calibrated score would show"
 
 def banded(interval: Interval | None, digits: int = 2) -> str:
     """An ECE and what a calibrated score would show, for a column that says so: "0.34; 0.02 to 0.07"."""
-    if interval is None or interval.value is None:
-        return "–"
-    if interval.low is None or interval.high is None:
-        return f"{interval.value:.{digits}f}"
-    return f"{interval.value:.{digits}f}; {interval.low:.{digits}f} to {interval.high:.{digits}f}"
+    return "–" if interval is None or interval.value is None else f"{interval:.{digits}f}"
 
 
 def with_band(interval: Interval | None, digits: int = 2) -> str:

@@ -67,7 +67,7 @@ def table(
     yield f"{calibrator.id}; {len(projects)} projects, {blind} of them of the blind set"
     yield ""
     first = "condition" if by == "condition" else "place"
-    head = f"{first}, judge | asked | right | offered | skill | AUC | ECE (calibrated)"
+    head = f"{first}, judge | asked | right | offered | skill | AUC | ECE; if calibrated"
     yield f"| {head} | accepted @ right (from) |"
     yield "|---|---:|---:|---:|---|---|---|---|"
     for value in ROWS[by]:

@@ -216,7 +216,7 @@ def tables(rows: Sequence[Row]) -> str:
     blocks = [row for row in rows if len(row["p"]) > 1]
     every = range(block.MOST_LINES)
     text = [
-        "| up to line | lines | right | promised | skill | ECE (if calibrated) | accepted @ right |",
+        "| up to line | lines | right | promised | skill | ECE; if calibrated | accepted @ right |",
         "|---|--:|--:|--:|---|---|---|",
     ]
     for name, source, wanted in (

@@ -189,8 +189,8 @@ def rejected(usage: Usage) -> Iterator[str]:
 
 
 HEAD = (
-    "| lines | n | survive | promised | skill (95 %) | ECE (calibrated) | hidden | of these survive (95 %) | "
-    "are right | of all right ones |\n|---|--:|--:|--:|---|---|--:|---|--:|--:|"
+    "| lines | n | survive | promised | skill (95 %) | ECE; if calibrated | hidden "
+    "| of these survive (95 %) | are right | of all right ones |\n|---|--:|--:|--:|---|---|--:|---|--:|--:|"
 )
 
 

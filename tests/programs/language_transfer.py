@@ -99,7 +99,7 @@ def table(paths: Sequence[Path]) -> list[str]:
     """Lines of Markdown."""
     found = [
         "| language | lines, projects | exact | offered, of these right | calibrator | skill (95 %) | AUC "
-        "| ECE (calibrated) | promised | accepted @ right (from) |",
+        "| ECE; if calibrated | promised | accepted @ right (from) |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for path in paths:

@@ -114,7 +114,7 @@ def repeated(pairs: Sequence[Pair], headers: tuple[Header, Header]) -> str:
         f"same tokens: {equal} of {len(pairs)}; there the totals are apart by (nats): "
         f"median {np.median(apart):.4f}, 90 % {np.quantile(apart, 0.9):.3f}, largest {apart.max():.3f}",
         "",
-        "| | offered | skill | ECE (calibrated) | accepted @ right (from) |",
+        "| | offered | skill | ECE; if calibrated | accepted @ right (from) |",
         "|---|---|---|---|---|",
     ]
     calibrator = shipped_for(headers[0])

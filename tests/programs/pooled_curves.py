@@ -219,7 +219,7 @@ def target(model: str) -> Path:
 
 
 HEAD = (
-    "| languages never seen | prompt | lines | right | promised | skill (95 %) | ECE (calibrated) | "
+    "| languages never seen | prompt | lines | right | promised | skill (95 %) | ECE; if calibrated | "
     "accept: share, right (95 %) |\n|---|---|--:|--:|--:|---|---|---|"
 )
 

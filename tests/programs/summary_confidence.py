@@ -125,8 +125,8 @@ def rows(header: Header, records: list[Record], criterion: str, *, final: bool) 
         f"\n{header.model.name}, {header.language}, {criterion}: {int(right[~apart].sum())} of "
         f"{int((~apart).sum())} right ({right[~apart].mean():.0%}); apart {int(right[apart].sum())} "
         f"of {int(apart.sum())}\n",
-        "| evidence | skill (95 %) | AUC | ECE (calibrated) | Brier |"
-        + (" apart: skill (95 %) | AUC | ECE (calibrated) | Brier |" if final else ""),
+        "| evidence | skill (95 %) | AUC | ECE; if calibrated | Brier |"
+        + (" apart: skill (95 %) | AUC | ECE; if calibrated | Brier |" if final else ""),
         "|---|---|---|---|---|" + ("---|" * 4 if final else ""),
     ]
     fit = np.flatnonzero(~apart)
@@ -313,7 +313,7 @@ def beyond_name(paths: list[Path]) -> str:
 
 HEAD = (
     "| summaries | criterion | predicted | n | skill (95 %) | AUC | R2 | green @ right | red @ right "
-    "| top less bottom third | ECE (of calibrated) |\n|---|---|---|--:|---|--:|--:|--:|--:|--:|---|"
+    "| top less bottom third | ECE; if calibrated |\n|---|---|---|--:|---|--:|--:|--:|--:|--:|---|"
 )
 THRESHOLDS = shipped_models() / "thresholds" / "all-minilm-l6-v2-int8.json"
 
