@@ -295,7 +295,7 @@ def repair(name: str, data_dir: Path | None, samples: int | None, **options: Any
     from lsp_calib.studies.tasks import repair_task
 
     known = {"sstubs": "manysstubs4j"}.get(name, name)
-    run_or_replay("repair", lambda seed: repair_task(known, data_dir, samples, seed), options)
+    run_or_replay("repair", lambda seed: repair_task(known, data_dir, samples, seed, warn), options)
 
 
 @evaluate.command()
