@@ -544,26 +544,6 @@ def draw_temperature(
     return figure
 
 
-def draw_promptings(bars: Mapping[str, Mapping[str, Interval]], names: Sequence[str], label: str) -> Figure:
-    """A number with its interval, by prompting. bars: by series (at most three) and name in `names`."""
-    figure, (axes,) = panels(WIDTH, 2.8)
-    width = 0.8 / len(bars)
-    for at, ((series, found), color) in enumerate(zip(bars.items(), (MUTED, FIRST, SECOND), strict=False)):
-        known = [(x, found[name]) for x, name in enumerate(names) if name in found]
-        values = np.array([one.value for _, one in known], dtype=np.float64)
-        ends = np.array([[one.low, one.high] for _, one in known], dtype=np.float64).T
-        x = np.array([x for x, _ in known]) + width * (at - (len(bars) - 1) / 2)
-        spread = np.nan_to_num(np.maximum([values - ends[0], ends[1] - values], 0.0))
-        axes.errorbar(x, values, spread, **_errorbars(color), marker="o", linestyle="none", label=series)
-        for place, value in zip(x, values, strict=True):
-            small_text(axes, place + 0.03, value, f"{value:+.2f}", ha="left", color=color)
-    axes.axhline(0.0, color=MUTED, linewidth=0.9)
-    axes.set_xticks(range(len(names)), names)
-    axes.set_ylabel(label, color=INK, fontsize=_NORMAL)
-    legend_below(figure, axes)
-    return figure
-
-
 def draw_full_ece(
     by_bin: Mapping[str, tuple[FloatArray, FloatArray]],
     over_m: Mapping[str, tuple[FloatArray, FloatArray]],

@@ -62,9 +62,6 @@ DRAWINGS: dict[str, Callable[[], Figure]] = {
     "temperature": partial(
         figures.draw_temperature, {"m": [(0.8, -0.5), (1.2, -0.1)]}, {"m": 1.1}, {"m": 0.1}
     ),
-    "promptings": partial(
-        figures.draw_promptings, {"BM25": {"m": Interval(0.1, 0.0, 0.2)}}, ["m", "n"], "skill"
-    ),
     "full-ece": partial(figures.draw_full_ece, FULL, OVER_M, BINS),
 }
 
