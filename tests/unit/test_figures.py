@@ -7,12 +7,14 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+import attrs
 import matplotlib.colors
 import matplotlib.text
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from test_score import STUDY, header_of, records_of, written
 
 from lsp_calib.calibration.reliability import reliability
 from lsp_calib.calibration.validation import Interval
@@ -21,6 +23,7 @@ from lsp_calib.studies import figures
 from lsp_calib.studies.figures import Roc, save
 from lsp_calib.studies.full_ece import BINS
 from lsp_calib.studies.measures import token_positions
+from lsp_calib.studies.score import answers_of, cell_of
 
 rng = np.random.default_rng(7)
 CONFIDENCE = rng.beta(2, 1, 400)
@@ -188,3 +191,23 @@ def test_the_same_numbers_make_the_same_bytes_and_a_description_is_kept(tmp_path
 def test_a_file_that_cannot_be_written_is_an_error_of_ours(tmp_path: Path, name: str) -> None:
     with pytest.raises(DataError, match="cannot be written"):
         save(DRAWINGS["positions"], tmp_path / name)
+
+
+def test_the_figures_of_spiess_are_of_the_studys_measures_and_conditions(tmp_path: Path) -> None:
+    """Figure 6 has a panel for each measure and data set; Figure 8 stands beside the paper's points."""
+    records = [
+        attrs.evolve(one, correct={"tests": one.correct["tests"]}, condition="prefix")
+        for one in records_of(lengths=True)
+    ]
+    file = written(tmp_path, header_of(), records)
+    cell = cell_of(answers_of(file)[0], **STUDY)
+    printed = {"skill": [(0.7, 0.1)], "ece": [(0.7, 0.02)]}
+    pictures = {one.stem: one.draw() for one in figures.of_spiess({"Lines": [cell]}, [], printed)}
+    assert list(pictures) == ["spiess-figure-5", "spiess-figure-6", "spiess-figure-8", "spiess-roc"]
+    assert len(pictures["spiess-figure-6"].axes) == 6
+    assert "Average" in texts(pictures["spiess-figure-6"])
+    (ece, skill) = pictures["spiess-figure-8"].axes
+    ours = {line.get_label(): len(line.get_xdata()) for line in skill.lines}
+    assert ours == {"ours": 3, "published, GPT-3.5": 1}, "total, average and length"
+    assert ece.get_ylabel() == "rescaled ECE"
+    assert not list(figures.of_spiess({"Lines": []}, [], printed))
