@@ -268,8 +268,9 @@ class Interval:
     kind: Kind = "bootstrap"
 
     def __format__(self, form: str) -> str:
-        """Such as "+0.52 (+0.47 to +0.57)", each number in the format of a float. A band is no interval around
-        the value: "0.34; 0.02 to 0.07".
+        """Such as "+0.52 (+0.47 to +0.57)", each number in the format of a float.
+
+        A band is no interval around the value: "0.34; 0.02 to 0.07".
 
         >>> f"{Interval(0.52, 0.47, None):+.2f}, {Interval(0.52, 0.47, 0.57):.1f}"
         '+0.52, 0.5 (0.5 to 0.6)'

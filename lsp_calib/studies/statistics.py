@@ -190,7 +190,8 @@ class Resamples:
     """The same resamples of whole groups, for the interval of every number of some answers.
 
     A resample is the number of times that each group is drawn, so that sums over items are products of
-    matrices. The draws are those of `bootstrap_interval` with the same seed, and so are the intervals.
+    matrices. The draws are those of `bootstrap_interval` and `calibrated_band` with the same seed, and so are
+    the intervals.
     """
 
     def __init__(
@@ -246,7 +247,7 @@ class Resamples:
         """The ECE, and the range that it would have if each confidence were exactly right."""
         index = bin_index(confidence, 10, "width")
         inside = (index[:, None] == np.arange(10)).astype(np.float32)
-        hits = (self._dice < confidence.astype(np.float32)).astype(np.float32) @ inside
+        hits = (self._dice < confidence).astype(np.float32) @ inside
         expected = np.bincount(index, weights=confidence, minlength=10)
         drawn = np.abs(hits - expected).sum(axis=1) / confidence.size
         value = expected_calibration_error(confidence, self.correct)
@@ -266,9 +267,8 @@ class Resamples:
         return np.asarray(1.0 - missed)
 
     @cached_property
-    def _dice(self) -> npt.NDArray[np.float32]:
-        shape = self._drawn.shape[0], self.correct.size
-        return np.random.default_rng(self._seed).random(shape, dtype=np.float32)
+    def _dice(self) -> FloatArray:
+        return np.random.default_rng(self._seed).random((self._drawn.shape[0], self.correct.size))
 
     def _sums(self, values: FloatArray) -> FloatArray:
         """The sum over each resample, shape (count,)."""

@@ -20,6 +20,7 @@ from lsp_calib.calibration.validation import (
     bootstrap_difference,
     bootstrap_interval,
     bootstrap_mean,
+    calibrated_band,
 )
 from lsp_calib.completion.prompt import PLAIN_VERSION
 from lsp_calib.corpus.records import Header, ObservationList, Record, write_records
@@ -357,6 +358,7 @@ class TestNumbers:
             ),
             (ours.mean(p), bootstrap_mean(p, groups, resamples=200)),
             (ours.ratio(p, np.ones(p.size)), bootstrap_mean(p, groups, resamples=200)),
+            (ours.ece(p), calibrated_band(expected_calibration_error, p, correct, resamples=200)),
         ]
         for found, wanted in pairs:
             assert attrs.astuple(found)[:3] == pytest.approx(attrs.astuple(wanted)[:3], abs=1e-9)
