@@ -173,7 +173,7 @@ def _cells(p: FloatArray, right: np.ndarray, groups: np.ndarray) -> list[str]:
     return [
         f"{skill.value:+.3f} ({skill.low:+.2f} to {skill.high:+.2f})",
         f"{auc.value:.2f}",
-        f"{ece.value:.3f} ({ece.low:.3f} to {ece.high:.3f})",
+        f"{ece:.3f}",
         f"{brier:.3f}",
     ]
 
@@ -284,7 +284,7 @@ def _judged(
     third = len(p) // 3
     order = np.argsort(-p, kind="stable")
     lift = right[order[:third]].mean() - right[order[-third:]].mean()
-    band = f"{ece.value:.3f} ({ece.low:.3f} to {ece.high:.3f})"
+    band = f"{ece:.3f}"
     rest = f"| {auc.value:.2f} | {explained:+.2f} | {' | '.join(tiers)} | {100 * lift:+.0f} | {band} |"
     return f"({skill.low:+.2f} to {skill.high:+.2f}) {rest}"
 
