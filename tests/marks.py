@@ -81,10 +81,8 @@ LONG = {
         "test_the_prompt_is_the_editors_and_the_documentation_is_hidden",
         "test_a_run_from_data_to_tables",
     },
-    "test_studies.py": {
-        "test_problems_whose_reference_fails_are_left_out_and_counted",
-        "TestWithTheRealModel",
-    },
+    "test_studies.py": {"TestWithTheRealModel"},
+    "test_study_tasks.py": {"test_problems_whose_reference_fails_are_left_out_and_counted"},
     "test_covering_tests.py": {
         "test_the_reference_itself_is_run_so_that_exact_alone_can_be_counted",
         "test_a_line_is_right_if_the_tests_that_reach_it_pass",
