@@ -293,7 +293,7 @@ def _report_of(outcome: ProgramOutcome, root: Path, environment: Path) -> dict[s
     except (ValueError, zlib.error, AssertionError) as error:
         said = " ".join((outcome.stderr or outcome.stdout).split())[-300:]
         raise SandboxError(
-            f"The tests of {root} could not be run by the pytest of {environment}: {outcome.words}. {said}"
+            f"The tests of {root} could not be run by the pytest of {environment}: {outcome.ended}. {said}"
         ) from error
 
 

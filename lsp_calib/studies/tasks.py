@@ -41,7 +41,7 @@ from lsp_calib.errors import DataError
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.studies.ask import studying, summarising
 from lsp_calib.studies.data import CATALOGUE, data_set, read_items
-from lsp_calib.studies.sandbox.bwrap import TestedProgram, all_tests_pass, tests_pass
+from lsp_calib.studies.sandbox.bwrap import TestedProgram, all_tests_pass, run_tests
 from lsp_calib.summarization.examples import NEAR_DUPLICATE, Example, likeness, terms_of
 from lsp_calib.summarization.service import first_sentence
 from lsp_calib.syntax import functions, prose_lines
@@ -422,7 +422,7 @@ def _mbpp(folder: Path | None, samples: int | None, seed: int, say: Say) -> list
     groups = groups_by_likeness(published)
     usable = [gap for one in published if (gap := one.gap(groups[one.id])) is not None]
     drawn = some_of(usable, samples, seed)
-    verdicts = all_tests_pass([(one, one.missing) for one in drawn])
+    verdicts = all_tests_pass([one.program(one.missing) for one in drawn])
     right = [one for one, passed in zip(drawn, verdicts, strict=True) if passed]
     say(
         f"MBPP: {len(published) - len(usable)} of {len(published)} problems are left out, whose tests call "
@@ -656,4 +656,4 @@ def judge(name: str, item: LineItem, payload: Plain, text: str) -> bool:
     if not text or name == "exact":
         return exactly(name, item, payload, text)
     assert name == "tests", f"there is no criterion {name}"
-    return tests_pass(gap_of(payload), text)
+    return run_tests(gap_of(payload).program(text)).proved

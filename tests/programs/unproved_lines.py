@@ -25,7 +25,7 @@ _IN = " " * 4
 def pass_with(place: str, items: Sequence[Gap]) -> list[str]:
     """The ids of the lines whose tests pass with this in their place, without "SingleLineInfilling/"."""
     texts = [place and indentation_of(one.missing) + place for one in items]
-    verdicts = all_tests_pass(list(zip(items, texts, strict=True)))
+    verdicts = all_tests_pass([item.program(text) for item, text in zip(items, texts, strict=True)])
     return [one.id.partition("/")[2] for one, passed in zip(items, verdicts, strict=True) if passed]
 
 

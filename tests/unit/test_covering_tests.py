@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -21,12 +22,10 @@ from lsp_calib.studies import covering_tests
 from lsp_calib.studies.covering_tests import Project, judge, line_passes, with_tests
 from lsp_calib.studies.evaluate import cross_table
 from lsp_calib.studies.paper import repeat_studies
-from lsp_calib.studies.sandbox import bwrap
 from lsp_calib.studies.sandbox.suite import is_test
 from lsp_calib.studies.tasks import prefix_task
 
-pytestmark = pytest.mark.usefixtures("walls")
-
+confined = pytest.mark.usefixtures("walls")
 HERE = Path(sys.prefix)
 SOURCE = '''"""Sizes."""
 
@@ -109,7 +108,7 @@ def write(root: Path, source: str = SOURCE, tests: str = TESTS, name: str = "siz
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+def project(tmp_path_factory: pytest.TempPathFactory, walls: None) -> Project:  # noqa: ARG001
     folder = tmp_path_factory.mktemp("project")
     root = write(folder / "sizes-1.0")
     # Options of plugins that are not here, and warnings as errors: neither keeps tests from being run.
@@ -186,16 +185,26 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def judged(root: Path, kept: Path, said: list[str]) -> Task:
-    roots = {group: path for path, group in project_names([root])}
-    return with_tests(task_of(root), roots, HERE, kept, said.append)
+def judged(many: Path, task: Task, said: list[str]) -> Task:
+    roots = {group: path for path, group in project_names([many])}
+    return with_tests(task, roots, HERE, many.parent / "kept", said.append)
+
+
+@pytest.fixture(scope="module")
+def lines(many: Path, walls: None) -> Task:  # noqa: ARG001
+    return judged(many, task_of(many), [])
 
 
 def test_lines_that_no_test_reaches_are_counted_and_left_out(
-    many: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    many: Path, lines: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise AssertionError("what is kept is not run again")
+
+    monkeypatch.setattr(covering_tests, "run_suite", refused)
     said: list[str] = []
-    task = judged(many, tmp_path / "kept", said)
+    task = judged(many, task_of(many), said)
+    assert task == lines
     assert (len(task.items), task.criteria) == (24, ("exact", "tests"))
     assert said == [
         "many-1.0: 24 of 24 tests pass; 24 of 30 lines are judged by them. In 3 runs of the reference 0 "
@@ -203,18 +212,13 @@ def test_lines_that_no_test_reaches_are_counted_and_left_out(
         "24 of 30 lines are judged by tests. Left out: 6 that no test reaches.",
     ]
     assert all(len(payload["suite"]["tests"]) == 1 for _, payload in task.items)
-
-    def refused(*_: object, **__: object) -> None:
-        raise AssertionError("what is kept is not run again")
-
-    monkeypatch.setattr(covering_tests, "run_suite", refused)
-    assert judged(many, tmp_path / "kept", []) == task
     _, payload = task.items[0]
     moved = {**payload, "project": "/elsewhere", "seconds": 9.0}
     others = {**payload, "suite": {**payload["suite"], "tests": ["tests/test_many.py::test_23"]}}
     assert digest(moved) == digest(payload) != digest(others), "other tests are another question"
 
 
+@confined
 def test_changed_source_is_traced_again(tmp_path: Path) -> None:
     root = write(tmp_path / "sizes-1.0")
     assert len(Project(root, HERE, tmp_path / "kept").suite.tests) == 8
@@ -225,10 +229,10 @@ def test_changed_source_is_traced_again(tmp_path: Path) -> None:
 
 
 def test_a_line_is_right_if_the_tests_that_reach_it_pass(
-    many: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    many: Path, lines: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(covering_tests, "_SPARE_CPU_S", 2)
-    items = dict(judged(many, tmp_path / "kept", []).items)
+    items = dict(lines.items)
     before = (many / "src" / "c.py").read_bytes()
     id_, payload = next(
         pair for pair in items.items() if "total = left" in pair[1]["target"] and "/c.py" in pair[0]
@@ -255,22 +259,28 @@ def test_a_line_is_right_if_the_tests_that_reach_it_pass(
     assert id_.startswith("many-1.0/src/c.py:")
 
 
-def test_the_reference_itself_is_run_so_that_exact_alone_can_be_counted(many: Path, tmp_path: Path) -> None:
-    items = dict(judged(many, tmp_path / "kept", []).items)
-    _, payload = next(pair for pair in items.items() if "/c.py" in pair[0])
+def test_the_reference_itself_is_run_so_that_exact_alone_can_be_counted(
+    many: Path, lines: Task, tmp_path: Path
+) -> None:
+    root = tmp_path / many.name
+    shutil.copytree(many, root)
+    _, payload = lines.items[0]
+    payload = {**payload, "project": str(root)}
     item = line_item_of(payload)
-    for test in (many / "tests").glob("test_*.py"):
+    for test in (root / "tests").glob("test_*.py"):
         test.write_text(test.read_text().replace("assert ", "assert not "))
     assert judge("exact", item, payload, item.target)
     assert not judge("tests", item, payload, item.target)
 
 
 class TestWhatIsRefused:
+    @confined
     def test_a_project_without_tests(self, tmp_path: Path) -> None:
         root = write(tmp_path / "sizes-1.0", tests="")
         with pytest.raises(DataError, match=r"sizes-1.0 has no tests that the pytest of .* can run"):
             _ = Project(root, HERE, tmp_path / "kept").suite
 
+    @confined
     def test_a_project_whose_tests_all_fail(self, tmp_path: Path) -> None:
         root = write(tmp_path / "sizes-1.0", tests="def test_it():\n    assert False\n")
         with pytest.raises(DataError, match=r"has 1 tests, but none passes"):
@@ -282,18 +292,11 @@ class TestWhatIsRefused:
         with pytest.raises(SandboxError, match=r"no virtual environment with pytest.*pip install pytest"):
             with_tests(task_of(many), {}, tmp_path / "bare", tmp_path, lambda _: None)
 
-    def test_a_machine_without_a_sandbox(
-        self, many: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(bwrap, "usable", bwrap.usable.__wrapped__)
-        monkeypatch.setenv("PATH", str(tmp_path))
-        with pytest.raises(SandboxError, match=r"^bubblewrap is not installed.*apt install bubblewrap"):
-            judged(many, tmp_path / "kept", [])
-
-    def test_too_few_lines_that_tests_reach(self, many: Path, tmp_path: Path) -> None:
+    @confined
+    def test_too_few_lines_that_tests_reach(self, many: Path) -> None:
         few = attrs.evolve(task_of(many), items=task_of(many).items[:22])  # the first six are not tested
         with pytest.raises(DataError, match=r"Tests reach only 16 of 22 lines; at least 20 are needed"):
-            with_tests(few, {"many-1.0": many}, HERE, tmp_path / "kept", lambda _: None)
+            judged(many, few, [])
 
     @pytest.mark.parametrize(
         ("options", "why"),
@@ -341,7 +344,7 @@ def test_the_cross_table() -> None:
     assert cross_table([attrs.evolve(one, correct={"exact": True}) for one in counts]) == {}
 
 
-@pytest.mark.usefixtures("home_with_model")
+@pytest.mark.usefixtures("home_with_model", "walls")
 class TestWithTheRealModel:
     def test_lines_are_completed_and_judged_twice(self, many: Path, tmp_path: Path) -> None:
         output = tmp_path / "output"

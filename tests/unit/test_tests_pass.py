@@ -7,29 +7,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import attrs
 import pytest
 from marks import repetitions
 
 from lsp_calib.studies import tasks
-from lsp_calib.studies.sandbox.bwrap import (
-    TestedProgram,
-    all_tests_pass,
-    run_tests,
-)
+from lsp_calib.studies.sandbox.bwrap import TestedProgram, all_tests_pass, run_tests
 
 pytestmark = pytest.mark.usefixtures("walls")
 
 TESTS = "def check(candidate):\n    assert candidate(2) == 4\n    assert candidate(3) == 9\ncheck(square)\n"
 RIGHT = "def square(x):\n    return x * x\n"
-
-
-@attrs.frozen
-class Square:
-    id: str = "square"
-
-    def program(self, completion: str) -> TestedProgram:
-        return TestedProgram(completion, TESTS, ("square",))
 
 
 def passes(source: str, tests: str = TESTS) -> bool:
@@ -87,8 +74,8 @@ def test_a_function_may_have_a_builtin_name() -> None:
 
 
 def test_many_are_judged_at_once_and_told_in_order() -> None:
-    answers = [(Square(), RIGHT if at % 3 else "square = abs") for at in range(12)]
-    found = list(all_tests_pass(answers))
+    sources = [RIGHT if at % 3 else "square = abs" for at in range(12)]
+    found = list(all_tests_pass([TestedProgram(one, TESTS, ("square",)) for one in sources]))
     assert found == [bool(at % 3) for at in range(12)]
 
 
@@ -109,18 +96,18 @@ class TestReferences:
 
     def test_of_humaneval_pass_and_others_do_not(self, data: Path) -> None:
         items = list(tasks.synthesis(data))[::20]
-        assert all(all_tests_pass([(item, item.missing) for item in items]))
-        assert not any(all_tests_pass([(item, "    return None\n") for item in items]))
+        assert all(all_tests_pass([item.program(item.missing) for item in items]))
+        assert not any(all_tests_pass([item.program("    return None\n") for item in items]))
 
     def test_of_infilling_pass_and_others_do_not(self, data: Path) -> None:
         items = list(tasks.infilling(data))[::100]
-        assert all(all_tests_pass([(item, item.missing) for item in items]))
-        assert not any(all_tests_pass([(item, "        raise ValueError") for item in items]))
+        assert all(all_tests_pass([item.program(item.missing) for item in items]))
+        assert not any(all_tests_pass([item.program("        raise ValueError") for item in items]))
 
     def test_of_mbpp_pass_and_others_do_not(self, data: Path) -> None:
         items = usable(data)[::100]
-        assert all(all_tests_pass([(item, item.missing) for item in items]))
-        wrong = [(item, item.missing.replace("return", "return not")) for item in items]
+        assert all(all_tests_pass([item.program(item.missing) for item in items]))
+        wrong = [item.program(item.missing.replace("return", "return not")) for item in items]
         assert sum(all_tests_pass(wrong)) < len(items) / 4
 
     @pytest.mark.long
@@ -128,13 +115,13 @@ class TestReferences:
         synthesis, infilling = list(tasks.synthesis(data)), list(tasks.infilling(data))
         assert (len(synthesis), len(infilling)) == (164, 1033)
         for items in (synthesis, infilling):
-            drawn = [(item, item.missing) for item in drawn_of(items)]
+            drawn = [item.program(item.missing) for item in drawn_of(items)]
             assert sum(all_tests_pass(drawn)) == len(drawn)
 
     @pytest.mark.long
     def test_mbpp_passes_each_time(self, data: Path) -> None:
         found = usable(data)
         assert len(found) == 974
-        drawn = [(item, item.missing) for item in drawn_of(found)]
+        drawn = [item.program(item.missing) for item in drawn_of(found)]
         for _ in range(repetitions(thorough=3, long=1)):
             assert sum(all_tests_pass(drawn)) == len(drawn)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import enum
 import functools
 import io
 import json
@@ -30,7 +29,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
-from typing import Any, Protocol
+from typing import Any
 
 import attrs
 
@@ -110,36 +109,19 @@ SUITE_LIMITS = Limits(600.0, 600, 8192 * _MIB, 1024 * _MIB, 256 * _MIB, processe
 TEST_LIMITS = Limits(wall_s=45.0, cpu_s=10)
 
 
-class Ending(enum.StrEnum):
-    """How a program ended: by itself (the first two), at the named limit, or because its caller gave up."""
-
-    EXIT = "exit status"
-    SIGNAL = "signal"
-    WALL = "wall limit"
-    CPU = "processor limit"
-    OUTPUT = "output limit"
-    STOPPED = "stop"
-
-
 @attrs.frozen
 class ProgramOutcome:
     """The outcome of a program.
 
-    code: its exit status, or the number of the signal that ended it; else 0. proved: whether it returned the
-    token that proves its end (see `harness`): deceptive code can end with exit status 0, too.
-    stdout, stderr: the beginnings of the output.
+    ended: "exit status 0", "signal 9", "processor limit", "wall limit", "output limit" or "stopped". proved:
+    whether it returned the token that proves its end (see `harness`): deceptive code can end with exit status
+    0, too. stdout, stderr: the beginnings of the output.
     """
 
-    ending: Ending
-    code: int
+    ended: str
     proved: bool
     stdout: str
     stderr: str
-
-    @property
-    def words(self) -> str:
-        """How it ended, for people."""
-        return f"it ended by {self.ending} {self.code or ''}".rstrip()
 
 
 def isolated_python(*words: str) -> list[str]:
@@ -182,22 +164,20 @@ def run(
         own = stack.enter_context(ThreadPoolExecutor(1, initializer=_leave_session_keyring))
         watching = own.submit(_watch, command, [status, *etc.values(), *channels], status, limits, stop)
         try:
-            ending, stdout, stderr = watching.result()
+            ended, stdout, stderr = watching.result()
         except BaseException:
             stop.set()
             raise
         told = _told(status)
-        proved = payload is not None and os.pread(proof, 64, 0) == token
-    if ending is not None:
-        return ProgramOutcome(ending, 0, False, stdout, stderr)
-    if "exit-code" not in told:
+        returned = os.pread(proof, 64, 0) == token
+    if not ended and "exit-code" not in told:
         raise SandboxError(
             f"bubblewrap could not build the sandbox: {stderr.strip()[-300:] or 'it was killed'}. Nothing "
             "was run. It has to be version 0.8 or later, and may need leave to make user namespaces: sysctl "
             "kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0."
         )
-    ending, code = _ending(told["exit-code"])
-    return ProgramOutcome(ending, code, proved and told["exit-code"] == 0, stdout, stderr)
+    ended = ended or _ended(told["exit-code"])
+    return ProgramOutcome(ended, returned and ended == "exit status 0", stdout, stderr)
 
 
 def _tool(name: str) -> str:
@@ -312,19 +292,18 @@ def _told(status: int) -> dict[str, int]:
     return {name: value for line in lines if line for name, value in json.loads(line).items()}
 
 
-def _ending(code: int) -> tuple[Ending, int]:
+def _ended(code: int) -> str:
     """How a program ended by bubblewrap's exit status: 128 and more for signals."""
     if code == 128 + signal.SIGXCPU:
-        return Ending.CPU, 0
-    return (Ending.SIGNAL, code - 128) if code > 128 else (Ending.EXIT, code)
+        return "processor limit"
+    return f"signal {code - 128}" if code > 128 else f"exit status {code}"
 
 
 def _watch(
     command: Sequence[str], passed: Sequence[int], status: int, limits: Limits, stop: threading.Event
-) -> tuple[Ending | None, str, str]:
-    """Run a command to its end. Returns why it was ended, None if by itself, and how its output begins."""
+) -> tuple[str, str, str]:
+    """Run a command to its end. Returns why it was ended, "" if by itself, and how its output begins."""
     deadline, written, texts = time.monotonic() + limits.wall_s, 0, (bytearray(), bytearray())
-    ending: Ending | None = None
     with contextlib.ExitStack() as stack:
         selector = stack.enter_context(selectors.DefaultSelector())
         process = stack.enter_context(
@@ -333,7 +312,7 @@ def _watch(
         for stream, text in zip((process.stdout, process.stderr), texts, strict=True):
             assert stream is not None
             selector.register(stream, selectors.EVENT_READ, text)
-        first = -1
+        first, ended = -1, ""
         while selector.get_map() or process.poll() is None:
             for key, _ in selector.select(_TICK_S) if selector.get_map() else ():
                 data = os.read(key.fd, _CHUNK)
@@ -346,23 +325,16 @@ def _watch(
                 with contextlib.suppress(ProcessLookupError):
                     first = os.pidfd_open(told["child-pid"])
                     stack.callback(os.close, first)
-            if ending is None:
-                ending = _reached(limits, written, deadline, stop)
-            if ending is not None:
+            ended = ended or ("output limit" if written > limits.output_total else "")
+            ended = ended or ("wall limit" if time.monotonic() > deadline else "")
+            ended = ended or ("stopped" if stop.is_set() else "")
+            if ended:
                 _kill(process, first)
             if not selector.get_map():
                 with contextlib.suppress(TimeoutExpired):
                     process.wait(_TICK_S)
         _kill(process, first)
-    return ending, texts[0].decode("utf-8", "replace"), texts[1].decode("utf-8", "replace")
-
-
-def _reached(limits: Limits, written: int, deadline: float, stop: threading.Event) -> Ending | None:
-    if written > limits.output_total:
-        return Ending.OUTPUT
-    if time.monotonic() > deadline:
-        return Ending.WALL
-    return Ending.STOPPED if stop.is_set() else None
+    return ended, texts[0].decode("utf-8", "replace"), texts[1].decode("utf-8", "replace")
 
 
 def _kill(process: Popen[bytes], first: int) -> None:
@@ -411,7 +383,7 @@ def trial(proc: Sequence[str]) -> list[str]:
         return [what for what, done in json.loads(outcome.stdout).items() if done]
     except ValueError as error:
         raise SandboxError(
-            f"A trial in bubblewrap did not run: {outcome.words}. {outcome.stderr.strip()[-300:]}"
+            f"A trial in bubblewrap failed by {outcome.ended}. {outcome.stderr.strip()[-300:]}"
         ) from error
 
 
@@ -446,7 +418,7 @@ def run_suite(
     )
     if not outcome.stdout.startswith("begun"):
         raise SandboxError(
-            f"The tests of {project} could not be run by the pytest of {environment}: {outcome.words}. "
+            f"The tests of {project} could not be run by the pytest of {environment}: {outcome.ended}. "
             f"{' '.join(outcome.stderr.split())[-300:]}"
         )
     return outcome
@@ -492,12 +464,6 @@ class TestedProgram:
     entry_points: tuple[str, ...]
 
 
-class Tested(Protocol):
-    """An item whose completion can be tested."""
-
-    def program(self, completion: str) -> TestedProgram: ...
-
-
 def run_tests(
     program: TestedProgram, *, limits: Limits = TEST_LIMITS, stop: threading.Event | None = None
 ) -> ProgramOutcome:
@@ -509,22 +475,12 @@ def run_tests(
     return run(harness, limits=limits, payload=json.dumps(attrs.asdict(program)).encode(), stop=stop)
 
 
-def tests_pass(item: Tested, completion: str) -> bool:
-    """Whether an item's tests pass with this completion in its place. Raises as `run_tests` does."""
-    return run_tests(item.program(completion)).proved
-
-
-def all_tests_pass(answers: Sequence[tuple[Tested, str]]) -> Iterator[bool]:
-    """The verdicts on (item, completion) pairs, in their order; one for each core at once."""
+def all_tests_pass(programs: Sequence[TestedProgram]) -> Iterator[bool]:
+    """Whether the tests of each pass, in their order; one for each core at once."""
     stop = threading.Event()
-
-    def passes(answer: tuple[Tested, str]) -> bool:
-        item, completion = answer
-        return run_tests(item.program(completion), stop=stop).proved
-
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         try:
-            yield from pool.map(passes, answers)
+            yield from pool.map(lambda program: run_tests(program, stop=stop).proved, programs)
         finally:
             stop.set()
             pool.shutdown(cancel_futures=True)
