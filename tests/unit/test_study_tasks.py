@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import numpy as np
 import pytest
 import unproved_lines
 
+from lsp_calib.calibration.validation import grouped_folds
 from lsp_calib.corpus.places import line_item_of
 from lsp_calib.corpus.records import read_records
 from lsp_calib.home import shipped_models
@@ -115,7 +117,11 @@ class TestTheRealData:
         assert all(groups[one] == groups[two] for one, two in same)
         assert groups["MBPP/82"] == "MBPP/82", "the volume of a sphere is like nothing else"
         file = shipped_models() / "records" / "studies" / "synthesis-mbpp-smollm2-135m.jsonl"
-        assert {record.item: record.group for record in read_records(file)[1]} == groups
+        records = read_records(file)[1]
+        assert {record.item: record.group for record in records} == groups
+        folds = grouped_folds(np.array([record.group for record in records]))
+        fold = {record.item: fold for record, fold in zip(records, folds, strict=True)}
+        assert all(fold[one] == fold[first] for one, first in groups.items())
 
     def test_every_problem_of_mbpp_has_a_function_that_its_tests_call(self, data: Path) -> None:
         for problem in tasks.problems(data):
