@@ -365,6 +365,14 @@ def confidence(as_json: bool, **options: Any) -> None:
     metavar="M",
     help="Only records of this model, by its name (default: of all); or the model to ask.",
 )
+@click.option(
+    "--import",
+    "imported",
+    multiple=True,
+    type=FILE,
+    help="Also show a file of lm-evaluation-harness (samples_TASK_DATE.jsonl) or bigcode-evaluation-harness, "
+    "in a table of its own; several times for several files.",
+)
 @_data_dir
 @threads_option
 @seed_option
@@ -373,7 +381,7 @@ def confidence(as_json: bool, **options: Any) -> None:
 def paper(as_json: bool, quiet: bool, threads: int, data_dir: Path | None, **options: Any) -> None:
     """Repeat the studies behind this project on records: their tables and figures beside ours, and which of
     their claims hold."""
-    from lsp_calib.studies.paper import decode_missing, repeat_studies
+    from lsp_calib.studies.page import decode_missing, repeat_studies
 
     if options["records"] is None and options["output"] is None:
         raise SettingsError(

@@ -1,134 +1,114 @@
-"""Spiess et al. 2024 repeated: line completion, synthesis and repair, with every measure and rescaling."""
+"""Spiess et al. 2024 repeated: the study's tables 1 to 8, with the answers of local models beside theirs.
+
+A column of theirs holds ours only where task and condition are the same: the function above the line and
+nothing below it, one greedy answer, every item counted.
+"""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import attrs
 import numpy as np
 
-from lsp_calib.calibration.arrays import quietly
-from lsp_calib.calibration.reliability import reliability
-from lsp_calib.corpus.places import INSERTING
+from lsp_calib.calibration.validation import Interval
 from lsp_calib.report.words import signed
-from lsp_calib.studies.figures import (
-    Roc,
-    draw_against_auc,
-    draw_raw_and_rescaled,
-    draw_roc,
-)
-from lsp_calib.studies.page import NOT_RUN, Compared, Picture, Section, Study, Table, ranged
+from lsp_calib.studies.exact import published_against_auc
+from lsp_calib.studies.figures import of_spiess
 from lsp_calib.studies.published import (
     SPIESS,
+    SPIESS_NAMES,
     Quoted,
     published,
     quoted_from_spiess,
+    said,
     table,
 )
 from lsp_calib.studies.score import (
     APART,
+    EDITOR,
+    PAPER,
     RANDOM,
     RAW,
     Answers,
     Cell,
     File,
     Row,
-    RowKey,
+    Study,
     answers_of,
     cell_of,
 )
-from lsp_calib.studies.statistics import OURS, RESCALINGS, rank_correlation
+from lsp_calib.studies.statistics import OURS, RESCALINGS, Resamples, rank_correlation
+from lsp_calib.studies.tables import Picture, Section, Table, ranged, with_band
 from lsp_calib.studies.tasks import NO_DOCSTRING, PREFIX
 
 LINE = "Platt on ln p"
 """The study's rescaling, in random folds."""
 HEADLINE = "total"
+MEASURES = tuple(name for name in SPIESS_NAMES if name != "unskilled")
+"""The study's six measures, by our names."""
+TESTS, EXACT = "tests", "exact"
+NOT_RUN = "not run"
 
 
 @attrs.frozen
-class Target:
-    """What the study asks of a model, and which records answer it here.
+class DataSet:
+    """A data set of the study, and what answers its question here.
 
-    judge: the criterion. raw, rescaled: its tables, "" where it has none. column: the data set there.
-    task, suite: of the records; suite "" for any. differs: in what ours is another question.
-    command: what makes the records.
+    name, here: the study's, and ours in a word. task, source: of the records, source "" for any. judges: how
+    answers are judged here. ours: what the items are. differs: in what the question is another one. command:
+    what makes the records.
     """
 
-    title: str
-    judge: str
-    raw: str
-    rescaled: str
-    column: str
+    name: str
+    here: str
     task: str
-    suite: str
+    source: str
+    judges: tuple[str, ...]
+    ours: str
     differs: str
     command: str
 
-    def matches(self, file: File) -> bool:
-        header = file.header
-        suites = {source.name for source in header.sources}
+    def holds(self, file: File) -> bool:
+        sources = {source.name for source in file.header.sources}
         return (
-            header.task == self.task
-            and (header.language == "python" or self.task == "repair")
-            and (not self.suite or self.suite in suites)
+            file.profile == PAPER
+            and file.header.task == self.task
+            and (not self.source or self.source in sources)
         )
 
-    def quoted(self, key: RowKey, metric: str) -> Quoted:
-        """What the study printed for a row."""
-        measure, rescaling, _ = key
-        if metric == "auc":
-            name = "8" if self.judge == "tests" and rescaling == RAW else ""
-        else:
-            name = self.raw if rescaling == RAW else self.rescaled if rescaling == LINE else ""
-        return quoted_from_spiess(name, self.column, measure, metric) if name else Quoted("")
 
-
-_LINES = "no DyPyBench: places in projects from the package index, also within a line, any line of a body"
-_DOCUMENTED = "no DyPyBench: documented functions of projects from the package index, not all of them tested"
-_TESTED = "no DyPyBench: functions of other projects, judged by at most 50 of the tests that reach the line"
-_HUMAN_EVAL = (
-    "HumanEval's functions with one line removed, short and artificial; the published column is DyPyBench's"
-)
-TARGETS = (
-    Target(
-        *("Line completion, right by the project's tests", "tests", "5", "6", "DyPyBench", "line", ""),
-        differs=_TESTED,
-        command="lsp-calib eval line PROJECTS --condition prefix --tests",
+DATA_SETS = (
+    DataSet(
+        *("DyPyBench", "lines", "line", "", (TESTS, EXACT)),
+        ours="lines of documented functions of Python projects of the package index",
+        differs="other projects, DyPyBench being an image of 50; by tests: lines that at least one of the "
+        "project's tests reaches, judged by at most 50 of these; exactly: lines without regard to tests, "
+        "where the study's are covered by them",
+        command="lsp-calib eval line PROJECTS --condition prefix [--tests]",
     ),
-    Target(
-        *("Line completion, right exactly", "exact", "", "7", "DyPyBench", "line", ""),
-        differs=_LINES,
-        command="lsp-calib eval line PROJECTS --window large --no-suffix N",
-    ),
-    Target(
-        *("A line of HumanEval, right by tests", "tests", "5", "6", "DyPyBench", "infill", ""),
-        differs=_HUMAN_EVAL,
-        command="lsp-calib eval infill",
-    ),
-    Target(
-        *("A line of HumanEval, right exactly", "exact", "", "7", "DyPyBench", "infill", ""),
-        differs=_HUMAN_EVAL,
-        command="lsp-calib eval infill --no-tests",
-    ),
-    Target(
-        *("Synthesis, HumanEval", "tests", "5", "6", "HumanEval", "synthesis", "humaneval"),
-        differs="synthesis sets are artificial",
+    DataSet(
+        *("HumanEval", "HumanEval", "synthesis", "humaneval", (TESTS,)),
+        ours="its 164 functions",
+        differs="the same functions and tests",
         command="lsp-calib eval synthesis --set humaneval",
     ),
-    Target(
-        *("Synthesis, MBPP", "tests", "5", "6", "MBPP", "synthesis", "mbpp"),
-        differs="synthesis sets are artificial",
+    DataSet(
+        *("MBPP", "MBPP", "synthesis", "mbpp", (TESTS,)),
+        ours="its problems as functions, the text as docstring",
+        differs="the same problems; which references fail their own tests depends on the machine",
         command="lsp-calib eval synthesis --set mbpp",
     ),
-    Target(
-        *("Repair, Defects4J", "exact", "", "7", "Defects4J", "repair", "defects4j"),
-        differs="142 one-line patches by exact match: not comparable with 120 bugs judged by tests",
+    DataSet(
+        *("Defects4J", "Defects4J", "repair", "defects4j", (EXACT,)),
+        ours="its one-line patches, moved lines left out",
+        differs="judged by exact match alone, so it stands beside Table 7 and not beside Tables 5, 6 and 8",
         command="lsp-calib eval repair --set defects4j",
     ),
-    Target(
-        *("Repair, SStubs", "exact", "5", "6", "SStubs", "repair", "manysstubs4j"),
+    DataSet(
+        *("SStubs", "SStubs", "repair", "manysstubs4j", (EXACT,)),
+        ours="its bugs with a context of one hunk",
         differs="another draw of the data set",
         command="lsp-calib eval repair --set sstubs",
     ),
@@ -136,204 +116,516 @@ TARGETS = (
 
 CAVEATS = (
     "Exact match rewards repeating what was in the training data, bugs included.",
-    "The synthesis sets are artificial, and so are HumanEval's lines: results may not hold for other code.",
-    "The study called no measure ready for deployment; above 90 % its confidences were over-confident.",
+    "The synthesis sets are artificial: results may not hold for other code.",
+    "The study called no measure ready for deployment.",
     "Rescaling needs answers whose right answer is known.",
-    "The models here are small and quantised; the study's were GPT-3.5, Codex and CodeGen2-16B.",
+    "The models here have 0.1 and 1.5 billion parameters and are quantised; the study's were GPT-3.5, Codex "
+    "and CodeGen2-16B.",
 )
 
 
-def _seen(answers: Answers) -> str:
-    """What the model saw, in words."""
-    prompt = answers.header.prompt_version
-    if answers.condition in (PREFIX, NO_DOCSTRING):
-        docstring = "with" if answers.condition == PREFIX else "without"
-        return f"the function from its signature down, {docstring} its docstring, as in the study"
-    below = "fim" in prompt and answers.condition in (INSERTING, "")
-    sees = "the text above and below the line" if below else "the text above, up to a window"
-    return f"{sees}, and pieces of other files" if "large" in prompt else sees
+def data_set_of(cell: Cell) -> DataSet | None:
+    """The study's data set that some answers belong to; None for answers as an editor asks for them."""
+    return next((one for one in DATA_SETS if one.holds(cell.answers.file)), None)
 
 
-def _differs(target: Target, answers: Answers) -> str:
-    """In what some answers are to another question than the study's."""
-    by_tests = answers.judge == "tests"
-    documented = answers.condition in (PREFIX, NO_DOCSTRING) and not by_tests
-    return _DOCUMENTED if documented else target.differs
+def parameters(model: str) -> float:
+    """How many parameters a model's name says, 0 where it says none: the larger model's cell is primary.
+
+    >>> [parameters(name) for name in ("qwen2.5-coder-1.5b", "smollm2-135m", "m")]
+    [1500000000.0, 135000000.0, 0.0]
+    """
+    found = re.findall(r"(\d+(?:\.\d+)?)([bm])\b", model.lower())
+    return float(found[-1][0]) * (1e9 if found[-1][1] == "b" else 1e6) if found else 0.0
+
+
+def in_order(cells: Iterable[Cell]) -> list[Cell]:
+    """The larger models first."""
+    return sorted(cells, key=lambda cell: (-parameters(cell.model), cell.model))
 
 
 def build(files: Sequence[File], seed: int = 0) -> Study:
     """The study on records. files: the largest of each question."""
-    compared: list[Compared] = []
-    for target in TARGETS:
-        cells = [
-            cell_of(answers, paper=LINE, headline=HEADLINE, first=False, seed=seed)
-            for file in files
-            if target.matches(file)
-            for answers in answers_of(file, [target.judge])
-        ]
-        compared += [
-            Compared(
-                target.title,
-                f"{_differs(target, cell.answers)}; the model saw {_seen(cell.answers)}",
-                target.command,
-                cell,
-                target.quoted,
-            )
-            for cell in cells
-        ] or [Compared(target.title, target.differs, target.command, None, target.quoted)]
+
+    def cells_of(answers: Iterable[Answers]) -> list[Cell]:
+        return in_order(
+            cell_of(one, paper=LINE, headline=HEADLINE, first=False, seed=seed) for one in answers
+        )
+
+    cells = cells_of(
+        answers
+        for one in DATA_SETS
+        for file in files
+        if one.holds(file)
+        for answers in answers_of(file, one.judges)
+    )
+    served = cells_of(
+        answers
+        for file in files
+        if file.profile == EDITOR and file.header.language == "python"
+        for answers in answers_of(file)
+    )
     return Study(
-        name="spiess",
+        name=SPIESS,
         title="Calibration and correctness of language models for code",
         reference=published()[SPIESS]["reference"],
         caveats=CAVEATS,
-        compared=tuple(compared),
-        sections=tuple(_sections(compared, seed)),
+        cells=(*cells, *served),
+        sections=tuple(_sections(cells, served, seed)),
+        quoted=quoted,
     )
 
 
-def scored(compared: Sequence[Compared]) -> list[tuple[Compared, Cell]]:
-    """Those that have rows, with their cells."""
-    return [(one, one.cell) for one in compared if one.cell is not None and not one.cell.why]
+def quoted(cell: Cell, row: Row, metric: str) -> Quoted:
+    """What the study printed for the same task, condition and criterion; an empty one where it did not."""
+    one = data_set_of(cell)
+    if one is None or cell.answers.condition == NO_DOCSTRING:
+        return Quoted("")
+    by_tests = cell.answers.judge == TESTS or one.name == "SStubs"
+    if metric == "auc":
+        name = "8" if by_tests and row.rescaling == RAW else ""
+    elif row.rescaling == RAW:
+        name = "5" if by_tests else ""
+    else:
+        name = ("6" if by_tests else "7") if (row.rescaling, row.folds) == (LINE, RANDOM) else ""
+    return quoted_from_spiess(name, one.name, row.measure, metric) if name else Quoted("")
 
 
-def _sections(compared: Sequence[Compared], seed: int) -> Iterator[Section]:
-    pairs = scored(compared)
-    cells = [cell for _, cell in pairs]
+def chosen(
+    cells: Iterable[Cell], name: str, judge: str, condition: str = PREFIX, *, twice: bool = False
+) -> list[Cell]:
+    """The cells of a data set, one a model, the larger model first.
+
+    condition: of lines. twice: of lines, those that were judged by tests, too; else the larger draw.
+    """
+    best: dict[str, Cell] = {}
+    for cell in cells:
+        one, answers = data_set_of(cell), cell.answers
+        if one is None or one.name != name or answers.judge != judge:
+            continue
+        if answers.condition not in ("", condition) or (twice and not answers.file.tested):
+            continue
+        if cell.model not in best or answers.n > best[cell.model].answers.n:
+            best[cell.model] = cell
+    return in_order(best.values())
+
+
+def judged_twice(cells: Sequence[Cell]) -> list[tuple[Cell, Cell]]:
+    """Cells of the same lines judged exactly and by tests, in this order."""
+    exact = {cell.model: cell for cell in chosen(cells, "DyPyBench", EXACT, twice=True)}
+    return [(exact[cell.model], cell) for cell in chosen(cells, "DyPyBench", TESTS) if cell.model in exact]
+
+
+def gain(first: Answers, second: Answers, seed: int = 0) -> tuple[Interval, int]:
+    """By how much more of the first answers are right than of the second, on the items of both; their number.
+
+    The interval is a bootstrap over the groups of the items.
+    """
+    pairs = zip(second.found, second.correct, strict=True)
+    other = {record.item: correct for record, correct in pairs}
+    at = [place for place, record in enumerate(first.found) if record.item in other]
+    right = first.correct[at]
+    differences = right.astype(np.float64) - np.array([other[first.found[place].item] for place in at])
+    groups = [first.groups[place] for place in at]
+    return Resamples(right, groups, seed=seed).mean(differences), len(at)
+
+
+def _sections(cells: Sequence[Cell], served: Sequence[Cell], seed: int) -> Iterator[Section]:
+    yield Section("Spiess et al., Table 1: tasks", "", (_tasks(cells),))
     yield Section(
-        "Tables 5, 6 and 7 beside ours: the total probability",
-        "One row for each model and prompt; the tables below have all measures. Platt: on ln p in random "
-        "folds, as in the study.",
-        (_overview(compared),),
+        "Spiess et al., Tables 2 and 3: how much is right",
+        "Per cent of what was asked, with its 95 % interval; an empty answer counts as wrong.",
+        (_rates(cells, seed), _docstrings(cells, seed), _repetitions(cells)),
     )
-    for title, group in itertools.groupby(pairs, key=lambda pair: pair[0].task):
-        same = list(group)
-        yield Section(
-            title,
-            f"Differs in: {same[0][0].differs}.",
-            tuple(_measures(one, cell) for one, cell in same),
-        )
     yield Section(
-        "Rescaling",
-        "The total probability rescaled in every way. Isotonic regression and bins have many parameters: see "
-        "what few answers do to them.",
-        tuple(map(_rescalings, cells)),
+        "Spiess et al., Table 4: exact match against tests",
+        "Per cent of the lines.",
+        tuple(_cross_tables(cells)),
     )
     yield Section(
-        "Exact match against tests (Table 4)",
-        "Shares of the answers that an editor would have been offered, in per cent.",
-        (_cross_table(cells),),
-    )
-    yield Section(
-        "AUC, ECE and skill (Table 8, Figures 7 and 8)",
-        "Rank correlation over all measures and cells, after rescaling as in the study. Similar AUC may go "
-        "with very different raw ECE.",
-        tuple(_against_auc(cells)),
-    )
-    yield Section(
-        "Do measures agree? (4.1.3)",
-        "Spearman's correlation of raw confidences on the same answers.",
-        tuple(_correlations(cells)),
-    )
-    yield Section(
-        "Reliability and ROC (Figures 5 and 6)",
-        "Raw above rescaled (Platt on ln p, random folds); n at each bar's foot, five quantile points.",
-        tuple(_pictures(pairs, seed)),
-    )
-    yield Section(
-        "Where the study contradicts itself",
-        "Found from the printed numbers; tables are matched, not the text.",
+        "Spiess et al., Tables 5 to 8",
+        "Each cell as in the paper: Brier score / skill score / ECE; Table 8: AUC. Ours have the interval of "
+        "the skill, and of the AUC, in parentheses. ECE is left out where the rescaled skill is below 0.05. "
+        "The first row of a model has its number of answers and of right ones.",
         (
-            Table(
-                "",
-                ("statements", "one", "the other"),
-                tuple((what, f"{a:g}", f"{b:g}") for what, a, b in published()[SPIESS]["discrepancies"]),
-            ),
+            _scores(cells, "5", "raw, by tests; SStubs exactly"),
+            _scores(cells, "6", "Platt on ln p in 5 random folds, by tests; SStubs exactly"),
+            _scores(cells, "7", "the same by exact match"),
+            _scores(cells, "8", "AUC, by tests; SStubs exactly"),
         ),
     )
+    yield Section(
+        "Spiess et al., Figures 7 and 8: AUC, ECE and skill",
+        "Rank correlation over the six measures of the study's tasks, after its rescaling, one model at a "
+        "time. The points share their answers: no interval is given.",
+        (_auc_against(cells), *_same_auc(cells)),
+    )
+    yield Section(
+        "Spiess et al., 4.1.3 and appendix: do measures agree, and how often is 50 % said?",
+        "Spearman's correlation of raw confidences on the same answers.",
+        (_agreement(cells), _halves(cells)),
+    )
+    yield Section(
+        "Spiess et al., figures",
+        "The larger model's answers; n stands at each bar's foot, and the points are five quantiles.",
+        tuple(_pictures(cells)),
+    )
+    yield Section(
+        "Every rescaling of the total probability",
+        "`random`: in random folds, as in the study; `apart`: whole projects, functions or packages left "
+        "out. Isotonic regression and bins have many parameters: see what few answers do to them.",
+        tuple(_rescalings(cell) for cell in cells if not cell.why),
+        folded=True,
+    )
+    yield Section(
+        "As served in an editor",
+        "Another profile, which no claim rests on and no published number stands beside: the prompt and the "
+        "conditions of the server, and only what an editor would have been offered. The total probability.",
+        (_served(served),),
+        folded=True,
+    )
 
 
-def _overview(compared: Sequence[Compared]) -> Table:
+def _pictures(cells: Sequence[Cell]) -> Iterator[Picture]:
+    columns = {"DyPyBench": "Lines"}
+    study = {columns.get(one.name, one.name): chosen(cells, one.name, one.judges[0]) for one in DATA_SETS}
+    # The larger model's lines are not judged by tests yet.
+    lines, exact = study["Lines"], chosen(cells, "DyPyBench", EXACT)
+    if exact and (not lines or parameters(exact[0].model) > parameters(lines[0].model)):
+        study["Lines"] = exact
+    bare = chosen(
+        cells, "DyPyBench", study["Lines"][0].answers.judge if study["Lines"] else TESTS, NO_DOCSTRING
+    )
+    printed = {score: published_against_auc(score) for score in ("skill", "ece")}
+    yield from of_spiess({name: found for name, found in study.items() if found}, bare, printed)
+
+
+def _tasks(cells: Sequence[Cell]) -> Table:
     rows = []
-    for one in compared:
-        if one.cell is None:
-            quoted = _probe(one)
-            rows.append(
-                (one.task, NOT_RUN, "–", "–", quoted[0], "–", "–", quoted[1], "–", f"`{one.command}`")
-            )
-            continue
-        cell = one.cell
-        answers = cell.answers
-        front = (one.task, answers.name, f"{answers.n}, {answers.right}")
-        if cell.why:
-            rows.append((*front, cell.why, "–", "–", "–", "–", "–", _seen(answers)))
-            continue
-        raw = cell.known(HEADLINE)
-        platt, apart = (cell.known(HEADLINE, LINE, folds) for folds in (RANDOM, APART))
-        published_raw, published_platt = (
-            one.quoted(row.key, "skill").words(sign=True) for row in (raw, platt)
-        )
-        ours = f"{ranged(raw.skill)}; {_ece(raw)}", published_raw, ranged(platt.skill), _ece(platt)
-        rows.append((*front, *ours, published_platt, signed(apart.skill.value), _seen(answers)))
+    for one in DATA_SETS:
+        theirs = table(SPIESS, "1")[one.name]
+        asked = [
+            f"{cell.model}, {judge}: {cell.answers.asked:,}"
+            for judge in one.judges
+            for cell in chosen(cells, one.name, judge)
+        ]
+        size = f"{theirs['size']:,}, {theirs['right by']}"
+        rows.append((theirs["task"], one.name, size, one.ours, "; ".join(asked) or NOT_RUN, one.differs))
+    columns = "task", "data set", "study: items, right by", "here", "here: items, right by", "differs in"
+    return Table("", columns, tuple(rows))
+
+
+def _models(cells: Iterable[Cell]) -> list[str]:
+    return list(dict.fromkeys(cell.model for cell in in_order(cells)))
+
+
+def share(answers: Answers, seed: int = 0) -> Interval:
+    """The share that is right, with its interval over groups."""
+    return Resamples(answers.correct, answers.groups, seed=seed).mean(answers.correct.astype(np.float64))
+
+
+def _share(answers: Answers, seed: int) -> str:
+    """The share that is right in per cent, such as "28 (24 to 33); 245 of 837"."""
+    return f"{ranged(in_points(share(answers, seed)), 1, sign=False)}; {answers.right} of {answers.n}"
+
+
+def _rates(cells: Sequence[Cell], seed: int) -> Table:
+    models = _models(cells)
+    rows = []
+    for judge, kind in ((TESTS, "all pass"), (EXACT, "exact")):
+        for name, theirs in table(SPIESS, "2")[kind].items():
+            ours = {cell.model: cell.answers for cell in chosen(cells, name, judge)}
+            shares = (_share(ours[model], seed) if model in ours else NOT_RUN for model in models)
+            printed = (f"{theirs[model]:.2f}" for model in ("CodeGen2", "Codex", "GPT-3.5"))
+            rows.append((kind, name, *printed, *shares))
+    return Table("Table 2", ("right by", "data set", "CodeGen2", "Codex", "GPT-3.5", *models), tuple(rows))
+
+
+def _docstrings(cells: Sequence[Cell], seed: int) -> Table:
+    printed = table(SPIESS, "3")
+    rows = []
+    for model in ("CodeGen2", "Codex", "GPT-3.5"):
+        row = [model]
+        for kind in ("all pass", "exact"):
+            shown, hidden = (printed[kind][condition][model] for condition in ("docstring", "none"))
+            row += [f"{shown:.2f}", f"{hidden:.2f}", signed(shown - hidden)]
+        rows.append(tuple(row))
+    for model in _models(cells):
+        row = [model]
+        for judge in (TESTS, EXACT):
+            both = docstring_pairs(cells, judge).get(model)
+            if both is None:
+                row += [NOT_RUN] * 3
+                continue
+            more, _ = gain(both[0].answers, both[1].answers, seed)
+            row += [*(_share(cell.answers, seed) for cell in both), points(more)]
+        rows.append(tuple(row))
     columns = (
-        *("task", "model, prompt, right by", "n, right", "raw skill; ECE", "published"),
-        *("Platt skill", "ECE", "published", "projects apart", "the model saw"),
+        *("model", "all pass: docstring", "none", "gain, points"),
+        *("exact: docstring", "none", "gain, points"),
     )
-    models = ", ".join(table(SPIESS, "5"))
-    differs = " ".join(f"{target.title}: {target.differs}." for target in TARGETS)
-    note = f"Published: {models}; Tables 5 (raw), 6 and 7 (Platt). Differs in: {differs}"
-    return Table("", columns, tuple(rows), note)
+    return Table("Table 3: DyPyBench, with and without docstring; the same lines", columns, tuple(rows))
 
 
-def _probe(one: Compared) -> tuple[str, str]:
-    """The published skill of the total, raw and rescaled, of a task without records."""
-    raw, line = (one.quoted((HEADLINE, rescaling, ""), "skill") for rescaling in (RAW, LINE))
-    return raw.words(sign=True), line.words(sign=True)
-
-
-def _ece(row: Row | None) -> str:
-    """The ECE, a dash where it is omitted."""
-    return "–" if row is None or row.ece is None or row.ece.value is None else f"{row.ece.value:.2f}"
-
-
-def _measures(one: Compared, cell: Cell) -> Table:
-    """All measures of a cell."""
-    answers = cell.answers
-    rows: list[tuple[str, ...]] = []
-    for raw in (row for row in cell.rows if row.rescaling == RAW):
-        platt, apart, ours = (
-            cell.row(raw.measure, line, folds)
-            for line, folds in ((LINE, RANDOM), (LINE, APART), (OURS, APART))
-        )
-        rows.append(
-            (
-                raw.measure,
-                *(ranged(raw.auc, sign=False), one.quoted(raw.key, "auc").words()),
-                *(f"{raw.brier:.2f}", ranged(raw.skill), _ece(raw), quoted_pair(one, raw)),
-                *("–" if platt is None else f"{platt.brier:.2f}", ranged(platt.skill if platt else None)),
-                *(_ece(platt), "–" if platt is None else quoted_pair(one, platt)),
-                *(signed(row.skill.value if row else None) for row in (apart, ours)),
+def _repetitions(cells: Sequence[Cell]) -> Table:
+    """How many repairs are the bug again, which the study names for CodeGen2."""
+    rows = []
+    for one in DATA_SETS:
+        for cell in chosen(cells, one.name, EXACT) if one.task == "repair" else ():
+            again = [record.repeats_bug for record in cell.answers.found if record.repeats_bug is not None]
+            share_ = (
+                f"{sum(again)} of {len(again)} ({100 * sum(again) / len(again):.0f} %)" if again else NOT_RUN
             )
-        )
-    for name in ("length", "ask", "normalised", "verbalised"):
-        if name in cell.missing:
-            rows.append((name, NOT_RUN, *["–"] * 11))
-    columns = (
-        *("measure", "AUC", "published", "raw Brier", "skill", "ECE", "published skill, ECE"),
-        *("Platt Brier", "skill", "ECE", "published skill, ECE", "apart: skill", "ours: skill"),
+            rows.append((cell.model, one.name, share_))
+    title = "Repair: answers that are the buggy line again"
+    return Table(title, ("model", "data set", "the buggy line again"), tuple(rows))
+
+
+def docstring_pairs(cells: Iterable[Cell], judge: str) -> dict[str, tuple[Cell, Cell]]:
+    """The cells of the same lines with their docstrings and without, by model."""
+    shown, hidden = (
+        {cell.model: cell for cell in chosen(cells, "DyPyBench", judge, condition)}
+        for condition in (PREFIX, NO_DOCSTRING)
     )
-    share = f"{100 * answers.right / answers.n:.0f} %"
-    title = f"{answers.name}: n = {answers.n} of {answers.asked} asked, {answers.right} right ({share}), "
-    title += f"{len(set(answers.groups))} groups"
-    repeats = [record.repeats_bug for record in answers.found if record.repeats_bug is not None]
-    if repeats:
-        title += f"; {sum(repeats)} ({100 * sum(repeats) / len(repeats):.0f} %) are the buggy line again"
-    return Table(title, columns, tuple(rows), note=f"Differs in: {one.differs}.")
+    return {model: (cell, hidden[model]) for model, cell in shown.items() if model in hidden}
 
 
-def quoted_pair(one: Compared, row: Row) -> str:
-    """The published skill and ECE of a row, a dash where there are none."""
-    skill, ece = one.quoted(row.key, "skill"), one.quoted(row.key, "ece")
-    return f"{skill.words(sign=True)}; {ece.words()}" if skill.numbers else "–"
+def in_points(found: Interval) -> Interval:
+    """A share, or a difference of shares, in per cent."""
+    value, low, high = (None if it is None else 100 * it for it in (found.value, found.low, found.high))
+    return Interval(value, low, high)
+
+
+def points(difference: Interval) -> str:
+    """A difference of shares in percentage points."""
+    return ranged(in_points(difference), 1)
+
+
+def _cross_tables(cells: Sequence[Cell]) -> Iterator[Table]:
+    columns = ("exact match", "tests fail", "tests pass", "all")
+    printed = table(SPIESS, "4")
+    yield Table(
+        "Published: GPT-3.5 on DyPyBench, 1,988 lines",
+        columns,
+        tuple(
+            (name, *(f"{value:.2f}" for value in printed[key]))
+            for name, key in (("no", "false"), ("yes", "true"), ("all", "total"))
+        ),
+    )
+    for exact, tests in judged_twice(cells):
+        a, b = exact.answers.correct, tests.answers.correct
+        kinds = {"no": ~a, "yes": a, "all": np.ones_like(a)}
+        rows = []
+        for name, kind in kinds.items():
+            counts = (int(np.sum(kind & other)) for other in (~b, b, np.ones_like(b)))
+            rows.append((name, *(f"{100 * count / a.size:.2f} ({count})" for count in counts)))
+        yield Table(
+            f"{exact.model}, {a.size} lines of {len(set(exact.answers.groups))} projects",
+            columns,
+            tuple(rows),
+        )
+
+
+# By which criterion ours stand in a column of a table.
+_BY_TESTS = {"DyPyBench": TESTS, "HumanEval": TESTS, "MBPP": TESTS, "SStubs": EXACT}
+_JUDGES: Mapping[str, Mapping[str, str]] = {
+    "5": _BY_TESTS,
+    "6": _BY_TESTS,
+    "7": {"DyPyBench": EXACT, "Defects4J": EXACT, "SStubs": EXACT},
+    "8": _BY_TESTS,
+}
+
+
+def _scores(cells: Sequence[Cell], name: str, what: str) -> Table:
+    """One of the tables 5 to 8, the study's rows above ours."""
+    one = published()[SPIESS]["tables"][name]
+    columns: Sequence[str] = one["columns"]
+    printed = table(SPIESS, name)
+    rows = [
+        ("" if at else model, measure, *(_printed(row.get(column)) for column in columns))
+        for model, of_model in printed.items()
+        for at, (measure, row) in enumerate(of_model.items())
+    ]
+    ours = {
+        column: {cell.model: cell for cell in chosen(cells, column, judge)}
+        for column, judge in _JUDGES[name].items()
+    }
+    for model in _models(cells):
+        found = [ours.get(column, {}).get(model) for column in columns]
+        judged = [column in _JUDGES[name] for column in columns]
+        if not any(found):
+            continue
+        counts = (_counts(cell, known) for cell, known in zip(found, judged, strict=True))
+        rows.append((f"**{model}**", "n, right", *counts))
+        for measure, shown in SPIESS_NAMES.items():
+            rows.append(("", shown, *(_ours(cell, measure, name) for cell in found)))
+    return Table(f"Table {name}: {what}", ("model", "measure", *columns), tuple(rows))
+
+
+def _printed(cell: Mapping[str, float | None] | None) -> str:
+    if cell is None:
+        return "–"
+    if "auc" in cell:
+        return f"{cell['auc']:.2f}"
+    ece = "–" if cell["ece"] is None else f"{cell['ece']:.2f}"
+    return f"{cell['brier']:.2f} / {signed(cell['skill'])} / {ece}".replace("+0.00", "0.00")
+
+
+def _counts(cell: Cell | None, judged: bool) -> str:
+    if cell is None:
+        return NOT_RUN if judged else "not by tests"
+    return cell.why or f"{cell.answers.n}, {cell.answers.right}"
+
+
+def _ours(cell: Cell | None, measure: str, name: str) -> str:
+    if cell is None or cell.why:
+        return "–"
+    row = cell.row(measure)
+    if name in ("6", "7") and measure != "unskilled":
+        row = cell.row(measure, LINE, RANDOM)
+    if row is None:
+        return NOT_RUN
+    if name == "8":
+        return ranged(row.auc, sign=False)
+    ece = "–" if row.ece is None or row.ece.value is None else f"{row.ece.value:.2f}"
+    return f"{row.brier:.2f} / {ranged(row.skill)} / {ece}"
+
+
+def against_auc(cells: Iterable[Cell]) -> dict[str, list[tuple[float, float]]]:
+    """(AUC, score) of the study's measures of each cell after its rescaling: by "ece" and "skill"."""
+    found: dict[str, list[tuple[float, float]]] = {"ece": [], "skill": []}
+    for cell in cells:
+        for measure in MEASURES:
+            raw, platt = cell.row(measure), cell.row(measure, LINE, RANDOM)
+            if raw is None or platt is None or raw.auc is None or raw.auc.value is None:
+                continue
+            if platt.skill.value is not None:
+                found["skill"].append((raw.auc.value, platt.skill.value))
+            if platt.ece is not None and platt.ece.value is not None:
+                found["ece"].append((raw.auc.value, platt.ece.value))
+    return found
+
+
+def of_figure_8(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
+    """The cells of the study's tasks and criteria, by model."""
+    found: dict[str, list[Cell]] = {}
+    listed = list(cells)
+    for column, judge in (*_JUDGES["6"].items(), ("Defects4J", EXACT)):
+        for cell in chosen(listed, column, judge):
+            if not cell.why:
+                found.setdefault(cell.model, []).append(cell)
+    return found
+
+
+def correlation(points_: Sequence[tuple[float, float]]) -> float | None:
+    """Spearman's correlation of pairs; None for fewer than 3."""
+    return rank_correlation(*zip(*points_, strict=True)) if points_ else None
+
+
+def _auc_against(cells: Sequence[Cell]) -> Table:
+    all_points: dict[str, Mapping[str, list[tuple[float, float]]]] = {
+        f"{model} (published)": {score: published_against_auc(score, model) for score in ("skill", "ece")}
+        for model in table(SPIESS, "6")
+    }
+    all_points |= {model: against_auc(found) for model, found in of_figure_8(cells).items()}
+    rows = [
+        (
+            model,
+            *(
+                f"{signed(correlation(found[score]))} ({len(found[score])} points)"
+                for score in ("skill", "ece")
+            ),
+        )
+        for model, found in all_points.items()
+    ]
+    note = "ECE counts where the rescaled skill is 0.05 or more, as the tables print it."
+    return Table(
+        "Rank correlation of AUC",
+        ("model", "with the rescaled skill", "with the rescaled ECE"),
+        tuple(rows),
+        note,
+    )
+
+
+def _same_auc(cells: Sequence[Cell]) -> Iterator[Table]:
+    """The two raw rows of the study's measures of AUC within 0.01 that differ most in ECE."""
+    found = [
+        (row.auc.value, row.ece.value, cell, measure)
+        for of_model in of_figure_8(cells).values()
+        for cell in of_model
+        for measure in MEASURES
+        if (row := cell.row(measure)) is not None
+        and row.auc is not None
+        and row.ece is not None
+        and row.auc.value is not None
+        and row.ece.value is not None
+    ]
+    near = [(a, b) for a in found for b in found if abs(a[0] - b[0]) <= 0.01 and a[1] < b[1] and a[0] >= 0.6]
+    if not near:
+        return
+    pair = max(near, key=lambda both: both[1][1] - both[0][1])
+    rows = [
+        (f"{cell.model}, {_name(cell)}, {SPIESS_NAMES[measure]}", f"{auc:.2f}", f"{ece:.2f}")
+        for auc, ece, cell, measure in pair
+    ]
+    yield Table(
+        "Nearly the same AUC, other raw ECE",
+        ("answers and measure", "AUC", "raw ECE"),
+        tuple(rows),
+        f"Published: {said(SPIESS, 'sameAUC')['says']}",
+    )
+
+
+def _name(cell: Cell) -> str:
+    one = data_set_of(cell)
+    assert one is not None
+    return f"{one.here} by {cell.answers.judge}"
+
+
+_PAIRS = (
+    ("total", "arithmetic-mean"),
+    ("ask", "normalised"),
+    ("total", "ask"),
+    ("arithmetic-mean", "ask"),
+    ("total", "verbalised"),
+    ("ask", "verbalised"),
+)
+
+
+def _agreement(cells: Sequence[Cell]) -> Table:
+    found = [cell for of_model in of_figure_8(cells).values() for cell in of_model]
+    rows = []
+    for a, b in _PAIRS:
+        values = (cell.correlations.get((a, b), cell.correlations.get((b, a))) for cell in found)
+        rows.append((f"{SPIESS_NAMES[a]}, {SPIESS_NAMES[b]}", *map(signed, values)))
+    return Table("", ("measures", *(f"{cell.model}, {_name(cell)}" for cell in found)), tuple(rows))
+
+
+def _halves(cells: Sequence[Cell]) -> Table:
+    """How often the verbalised confidence is 50 %, and what its skill is without these answers."""
+    rows = []
+    for one in DATA_SETS:
+        for judge in one.judges:
+            for cell in chosen(cells, one.name, judge):
+                raw, without = cell.row("verbalised"), cell.row("verbalised-stated")
+                if raw is None:
+                    continue
+                scaled = cell.row("verbalised", LINE, RANDOM), cell.row("verbalised-stated", LINE, RANDOM)
+                rows.append(
+                    (
+                        f"{cell.model}, {_name(cell)}",
+                        f"{raw.n}, {raw.right}",
+                        f"{100 * raw.half:.0f} %",
+                        *(ranged(row.skill if row else None) for row in (raw, without, *scaled)),
+                    )
+                )
+    values = ", ".join(
+        f"{name} {100 * value:.0f} %" for name, value in said(SPIESS, "halfShare")["values"].items()
+    )
+    columns = ("answers", "n, right", "50 %", "raw skill", "without these", "Platt skill", "without these")
+    return Table(
+        "Verbalised confidences of 50 %", columns, tuple(rows), f"Published: {values}, over its data sets."
+    )
 
 
 def _rescalings(cell: Cell) -> Table:
@@ -342,195 +634,29 @@ def _rescalings(cell: Cell) -> Table:
         for folds in ("",) if name == RAW else (RANDOM, APART):
             row = cell.row(HEADLINE, name, folds)
             if row is not None:
-                rows.append(
-                    (
-                        *(name, folds or "–", f"{row.brier:.3f}", ranged(row.skill)),
-                        ranged(row.ece, 3, sign=False),
-                    )
-                )
-    columns = ("rescaling", "folds", "Brier", "skill", "ECE; if calibrated")
-    return Table(f"{cell.answers.name}, {HEADLINE}", columns, tuple(rows))
-
-
-def pairs_judged_twice(cells: Sequence[Cell]) -> list[tuple[Cell, Cell]]:
-    """Cells of the same answers judged exactly and by tests, in this order."""
-    exact, tests = (
-        {_asked(cell): cell for cell in cells if cell.answers.judge == judge} for judge in ("exact", "tests")
-    )
-    return [(cell, tests[asked]) for asked, cell in exact.items() if asked in tests]
-
-
-def _asked(cell: Cell) -> tuple[str, str]:
-    """What cells of the same answers share."""
-    return cell.answers.file.name, cell.answers.condition
-
-
-def _cross_table(cells: Sequence[Cell]) -> Table:
-    printed = table(SPIESS, "4")
-    (neither, tests_alone, _), (exact_alone, both, _) = printed["false"], printed["true"]
-    shares = (f"{x:.2f}" for x in (both, exact_alone, tests_alone, neither))
-    rows = [("published: GPT-3.5, DyPyBench", "1,988", *shares)]
-    for exact, tests in pairs_judged_twice(cells):
-        a, b = exact.answers.correct, tests.answers.correct
-        counts = [int(np.sum(x)) for x in (a & b, a & ~b, ~a & b, ~a & ~b)]
-        name = f"{exact.answers.header.model.name}, {exact.answers.header.prompt_version}"
-        rows.append((name, str(a.size), *(f"{100 * c / a.size:.2f} ({c})" for c in counts)))
-    columns = ("answers", "n", "both", "exact alone", "tests alone", "neither")
-    return Table("", columns, tuple(rows))
-
-
-def against_auc(cells: Sequence[Cell]) -> dict[str, list[tuple[float, float]]]:
-    """(AUC, score) of each measure of each cell after the study's rescaling: by "ECE" and "skill"."""
-    found: dict[str, list[tuple[float, float]]] = {"ECE": [], "skill": []}
-    for cell in cells:
-        for raw in (row for row in cell.rows if row.rescaling == RAW):
-            platt = cell.row(raw.measure, LINE, RANDOM)
-            if platt is None or raw.auc is None or raw.auc.value is None or platt.skill.value is None:
-                continue
-            found["skill"].append((raw.auc.value, platt.skill.value))
-            if platt.ece is not None and platt.ece.value is not None:
-                found["ECE"].append((raw.auc.value, platt.ece.value))
-    return found
-
-
-def published_against_auc() -> dict[str, list[tuple[float, float]]]:
-    """The same of the study's Tables 6 and 8."""
-    found: dict[str, list[tuple[float, float]]] = {"ECE": [], "skill": []}
-    aucs = table(SPIESS, "8")
-    for model, rows in table(SPIESS, "6").items():
-        for measure, columns in rows.items():
-            for column, cell in columns.items():
-                if measure == "Unskilled":
-                    continue
-                found["skill"].append((aucs[model][measure][column]["auc"], cell["skill"]))
-                if cell["ece"] is not None:
-                    found["ECE"].append((aucs[model][measure][column]["auc"], cell["ece"]))
-    return found
-
-
-def _against_auc(cells: Sequence[Cell]) -> Iterator[Table | Picture]:
-    ours, theirs = against_auc(cells), published_against_auc()
-    rows = []
-    for score in ours:
-        cells_of = (
-            f"{signed(rank_correlation(*zip(*points, strict=True)) if points else None)} (n = {len(points)})"
-            for points in (ours[score], theirs[score])
-        )
-        rows.append((f"AUC and rescaled {score}", *cells_of))
-    yield Table("", ("rank correlation of", "ours", "published (Tables 6 and 8)"), tuple(rows))
-    pair = _same_auc(cells)
-    if pair is not None:
-        yield Table(
-            "Nearly the same AUC, other raw ECE",
-            ("answers and measure", "AUC", "raw ECE", "rescaled skill"),
-            pair,
-            note="Published (Figure 7): AUC 0.73, 0.71 and 0.73 with an ECE of 0.11, 0.06 and 0.37.",
-        )
-    if ours["skill"]:
-        yield Picture(
-            "spiess-auc",
-            "AUC against the rescaled ECE and against the rescaled skill, ours and published",
-            partial(
-                draw_against_auc,
-                {
-                    f"rescaled {score}": {"ours": ours[score], "published": theirs[score]}
-                    for score in ("ECE", "skill")
-                },
-            ),
-        )
-
-
-def _same_auc(cells: Sequence[Cell]) -> tuple[tuple[str, ...], ...] | None:
-    """The two rows of AUC within 0.01 that differ most in raw ECE."""
-    found = [
-        (row.auc.value, row.ece.value, cell, row)
-        for cell in cells
-        for row in cell.rows
-        if row.auc is not None and row.ece is not None and row.auc.value and row.ece.value is not None
-    ]
-    near = [(abs(a[1] - b[1]), a, b) for a, b in itertools.combinations(found, 2) if abs(a[0] - b[0]) <= 0.01]
-    if not near:
-        return None
-    _, *pair = max(near, key=lambda one: one[0])
-    lines = []
-    for area, error, cell, row in sorted(pair, key=lambda one: one[1]):
-        platt = cell.row(row.measure, LINE, RANDOM)
-        skill = "–" if platt is None else signed(platt.skill.value)
-        lines.append((f"{cell.answers.name}: {row.measure}", f"{area:.2f}", f"{error:.2f}", skill))
-    return tuple(lines)
-
-
-def _correlations(cells: Sequence[Cell]) -> Iterator[Table | Picture]:
-    rows = []
-    once: dict[tuple[str, str], Cell] = {}  # for the same answers by several criteria
-    for cell in cells:
-        once.setdefault(_asked(cell), cell)
-    for cell in once.values():
-        value = cell.correlations.get(("total", "arithmetic-mean"))
-        rows.append((cell.answers.name.rpartition(", ")[0], str(cell.answers.n), signed(value)))
-    yield Table("Total and average", ("answers", "n", "correlation"), tuple(rows))
-
-
-def _best_of_models(cells: Sequence[Cell]) -> list[Cell]:
-    """For each model the cell with the most answers."""
-    return _largest((cell.answers.header.model.name, cell) for cell in cells)
-
-
-def _largest(cells: Iterable[tuple[object, Cell]]) -> list[Cell]:
-    """For each key the cell with the most answers; among equals the first."""
-    best: dict[object, Cell] = {}
-    for key, cell in cells:
-        if key not in best or cell.answers.n > best[key].answers.n:
-            best[key] = cell
-    return list(best.values())
-
-
-def _pictures(pairs: Sequence[tuple[Compared, Cell]], seed: int) -> Iterator[Picture]:
-    best = _best_of_models([cell for _, cell in pairs])
-    curves = {cell.answers.name: roc_of(cell, HEADLINE, LINE, RANDOM) for cell in best[:4]}
-    if curves:
-        yield Picture(
-            "spiess-roc",
-            "ROC of the rescaled total probability; dots: accepting from 0.1, 0.3, 0.7 and 0.9 on",
-            partial(draw_roc, curves, title="Accepting by the total probability", note="rescaled"),
-        )
-    # The same question with the small and the large window is drawn once: with the larger number of answers.
-    asked = (
-        ((one.task, cell.answers.header.model.name, cell.answers.condition), cell) for one, cell in pairs
-    )
-    for cell in _largest(asked):
-        yield raw_over_rescaled("spiess", cell, HEADLINE, LINE, RANDOM, seed)
-
-
-def roc_of(cell: Cell, measure: str, line: str, folds: str) -> Roc:
-    """The ROC curve of a rescaled measure, with the area of the raw one."""
-    row, area = cell.known(measure, line, folds), cell.known(measure).auc
-    assert area is not None
-    assert area.value is not None
-    return Roc.of(row.confidence, cell.answers.correct, area.value)
-
-
-def raw_over_rescaled(study: str, cell: Cell, measure: str, line: str, folds: str, seed: int = 0) -> Picture:
-    """The reliability of a measure before and after rescaling."""
+                rows.append((name, folds or "–", f"{row.brier:.3f}", ranged(row.skill), with_band(row.ece)))
     answers = cell.answers
-    rows = cell.known(measure), cell.known(measure, line, folds)
-    with quietly():
-        raw, rescaled = (reliability(row.confidence, answers.correct, seed=seed) for row in rows)
-    skill, rescaled_skill = (f"skill {signed(row.skill.value)}, ECE {_ece(row)}" for row in rows)
-    return Picture(
-        f"{study}-{answers.stem}",
-        f"Reliability of {answers.name}: {measure}",
-        partial(
-            draw_raw_and_rescaled,
-            raw,
-            rescaled,
-            title=_wrapped(answers),
-            notes=(skill, rescaled_skill),
-        ),
+    title = f"{answers.name}: {answers.n} answers, {answers.right} right, {len(set(answers.groups))} groups"
+    return Table(title, ("rescaling", "folds", "Brier", "skill", "ECE"), tuple(rows))
+
+
+def _served(cells: Sequence[Cell]) -> Table:
+    rows = []
+    for cell in cells:
+        answers = cell.answers
+        front = (
+            *(answers.header.task, cell.model, answers.header.prompt_version, answers.condition or "–"),
+            *(answers.judge, f"{answers.asked}, {answers.n}, {answers.right}"),
+        )
+        if cell.why:
+            rows.append((*front, cell.why, "–", "–", "–"))
+            continue
+        raw, ours = cell.known(HEADLINE), cell.known(HEADLINE, OURS, APART)
+        rows.append(
+            (*front, ranged(raw.skill), ranged(ours.skill), with_band(ours.ece), ranged(raw.auc, sign=False))
+        )
+    columns = (
+        *("task", "model", "prompt", "condition", "right by", "asked, offered, right"),
+        *("raw skill", "rescaled skill, projects apart", "ECE", "AUC"),
     )
-
-
-def _wrapped(answers: Answers) -> str:
-    """The name of some answers, short enough for a figure's title."""
-    parts = answers.name.split(", ")
-    return f"{parts[0]}\n{', '.join(parts[1:])}"
+    return Table("", columns, tuple(rows))

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import Any
 
+import attrs
+
+from lsp_calib.calibration.arrays import quietly
+from lsp_calib.calibration.reliability import reliability
 from lsp_calib.errors import DataError
 from lsp_calib.report.words import signed
-from lsp_calib.studies.figures import draw_roc, draw_skill_by_t, draw_token_positions
+from lsp_calib.studies.figures import (
+    Roc,
+    draw_raw_and_rescaled,
+    draw_roc,
+    draw_skill_by_t,
+    draw_token_positions,
+)
 from lsp_calib.studies.measures import REFLECTIVE, token_positions
-from lsp_calib.studies.page import NOT_RUN, Compared, Picture, Section, Study, Table, ranged
 from lsp_calib.studies.published import (
-    FULL_ECE,
     VIRK,
     Quoted,
     published,
@@ -32,14 +39,15 @@ from lsp_calib.studies.score import (
     File,
     Row,
     RowKey,
+    Study,
     adjusted_p_values,
     answers_of,
     cell_of,
 )
-from lsp_calib.studies.spiess import quoted_pair, raw_over_rescaled, roc_of, scored
-from lsp_calib.studies.token_study import COLUMNS, TOKEN, read_numbers, rows_by_bins
+from lsp_calib.studies.tables import Picture, Section, Table, ranged
 from lsp_calib.summarization.prompt import AUGMENTED, VERSION
 
+NOT_RUN = "not run"
 LINE = "Platt on p"
 HEADLINE = "geometric-mean"
 ALPHA = 0.01
@@ -68,6 +76,21 @@ CAVEATS = (
 )
 
 
+@attrs.frozen(eq=False)
+class Compared:
+    """A cell of ours, None without records, and what the study printed for a row and a metric."""
+
+    task: str
+    command: str
+    cell: Cell | None
+    quoted: Callable[[RowKey, str], Quoted]
+
+
+def scored(compared: Sequence[Compared]) -> list[tuple[Compared, Cell]]:
+    """Those that have rows, with their cells."""
+    return [(one, one.cell) for one in compared if one.cell is not None and not one.cell.why]
+
+
 def _quoted(prompting: str, criterion: str, language: str, key: RowKey, metric: str) -> Quoted:
     """What the study printed for a row: its confidence is the geometric mean."""
     tables = {(HEADLINE, RAW, ""): _RAW, (HEADLINE, LINE, APART): _RESCALED}.get(key, {})
@@ -90,19 +113,24 @@ def build(files: Sequence[File], others: Sequence[File], seed: int = 0) -> Study
                 for answers in answers_of(file, CRITERIA)
             ]
             compared += [
-                Compared(
-                    task, DIFFERS, command, cell, partial(_quoted, prompting, cell.answers.judge, language)
-                )
+                Compared(task, command, cell, partial(_quoted, prompting, cell.answers.judge, language))
                 for cell in cells
-            ] or [Compared(task, DIFFERS, command, None, partial(_quoted, prompting, "best-f1", language))]
+            ] or [Compared(task, command, None, partial(_quoted, prompting, "best-f1", language))]
     return Study(
         name="virk",
         title="Calibration of summaries of code",
         reference=published()[VIRK]["reference"],
         caveats=CAVEATS,
-        compared=tuple(compared),
+        cells=(*(one.cell for one in compared if one.cell is not None), *all_stated(others, seed)),
         sections=tuple(_sections(compared, others, seed)),
+        quoted=_of_cell,
     )
+
+
+def _of_cell(cell: Cell, row: Row, metric: str) -> Quoted:
+    header = cell.answers.header
+    prompting = PROMPTINGS[header.prompt_version]
+    return _quoted(prompting, cell.answers.judge, header.language, row.key, metric)
 
 
 def _is_prompted(file: File, prompting: str) -> bool:
@@ -177,7 +205,35 @@ def _overview(compared: Sequence[Compared], criterion: str) -> Table:
 
 
 def _beside(one: Compared, row: Row) -> tuple[str, ...]:
-    return f"{row.brier:.2f}", ranged(row.skill), ranged(row.ece, sign=False), quoted_pair(one, row)
+    return f"{row.brier:.2f}", ranged(row.skill), ranged(row.ece, sign=False), _quoted_pair(one, row)
+
+
+def _quoted_pair(one: Compared, row: Row) -> str:
+    """The published skill and ECE of a row, a dash where there are none."""
+    skill, ece = one.quoted(row.key, "skill"), one.quoted(row.key, "ece")
+    return f"{skill.words(sign=True)}; {ece.words()}" if skill.numbers else "–"
+
+
+def roc_of(cell: Cell, measure: str, line: str, folds: str) -> Roc:
+    """The ROC curve of a rescaled measure, with the area of the raw one."""
+    row, area = cell.known(measure, line, folds), cell.known(measure).auc
+    assert area is not None
+    assert area.value is not None
+    return Roc.of(row.confidence, cell.answers.correct, area.value)
+
+
+def raw_over_rescaled(study: str, cell: Cell, measure: str, line: str, folds: str, seed: int = 0) -> Picture:
+    """The reliability of a measure before and after rescaling."""
+    answers = cell.answers
+    rows = cell.known(measure), cell.known(measure, line, folds)
+    with quietly():
+        raw, rescaled = (reliability(row.confidence, answers.correct, seed=seed) for row in rows)
+    skill, rescaled_skill = (f"skill {signed(row.skill.value)}" for row in rows)
+    return Picture(
+        f"{study}-{answers.stem}",
+        f"Reliability of {answers.name}: {measure}",
+        partial(draw_raw_and_rescaled, raw, rescaled, title=answers.name, notes=(skill, rescaled_skill)),
+    )
 
 
 def _thresholds() -> Table:
@@ -336,62 +392,3 @@ def _positions(cells: Sequence[tuple[Compared, Cell]]) -> Iterator[Picture]:
             f"Token probability by position, {one.task}, {model}",
             partial(draw_token_positions, data, title=f"{model}: {one.task}"),
         )
-
-
-def full_ece(files: Sequence[File] = ()) -> Study:
-    """Full-ECE on the files of `eval token`."""
-    found = [(file, read_numbers(file.path)) for file in files if file.header.task == TOKEN]
-    what = "Token-level calibration", "functions of code-to-text, not sentences", "lsp-calib eval token", None
-    compared = tuple(Compared(*what, _no_number, numbers) for _, numbers in found)
-    return Study(
-        name="full-ece",
-        title="Full-ECE: calibration of whole distributions over tokens",
-        reference=published()[FULL_ECE]["reference"],
-        caveats=(
-            "Full-ECE across tokenisers is not comparable; two quantisations of one model are.",
-            "The texts here are functions, the study's sentences; deviation: of a sample, over M.",
-        ),
-        compared=compared or (Compared(*what, _no_number),),
-        sections=(
-            Section(
-                "Table 1 and section 3",
-                "Over M = 5 to 500, at temperature 1 and at the one fitted on the first tenth of the texts, "
-                "which are left out."
-                if found
-                else "No records hold distributions over the vocabulary.",
-                (_deviations(found), *(_by_bins(file, numbers) for file, numbers in found)),
-            ),
-        ),
-    )
-
-
-def _no_number(_key: RowKey, _metric: str) -> Quoted:
-    """The study prints no number for a row of ours."""
-    return Quoted("")
-
-
-def _deviations(found: Sequence[tuple[File, Mapping[str, Any]]]) -> Table:
-    rsd, rarity = table(FULL_ECE, "1"), said(FULL_ECE, "rarity")
-    rows = []
-    for name, key in (("cw-ECE", "classwise"), ("Full-ECE", "full")):
-        for at, when in enumerate(("", ", after the temperature")):
-            ours = [f"{100 * one['relativeDeviation'][at][key]:.2f} %" for _, one in found] or [NOT_RUN]
-            theirs = "–" if at else f"{rsd[name]['2B']:.2f} %, {rsd[name]['7B']:.2f} %"
-            rows.append((f"relative standard deviation of {name} over M{when}", *ours, theirs, "Table 1"))
-    for name, key, theirs in (
-        ("tokens that never occur", "never", rarity["never"]),
-        ("tokens that occur 1 to 10 times", "1 to 10", rarity["oneToTen"]),
-    ):
-        ours = [f"{100 * one['rarity'][key]:.0f} %" for _, one in found] or [NOT_RUN]
-        rows.append((name, *ours, f"{theirs} %", "section 3"))
-    models = [f"{file.header.model.name} {file.header.model.quantisation}" for file, _ in found] or ["ours"]
-    return Table("", ("number", *models, "published (2B, 7B)", "where"), tuple(rows))
-
-
-def _by_bins(file: File, numbers: Mapping[str, Any]) -> Table:
-    title = (
-        f"{file.header.model.name} {file.header.model.quantisation}: {numbers['positions']:,} positions of "
-        f"{numbers['texts']} functions, {numbers['tokens']:,} tokens; {100 * numbers['accuracy']:.0f} % of "
-        "the likeliest are right"
-    )
-    return Table(title, COLUMNS, tuple(rows_by_bins(numbers)))

@@ -30,10 +30,10 @@ from lsp_calib.feedback.report import COSTS, AtCost
 from lsp_calib.studies import ablation as ablation_
 from lsp_calib.studies.ablation import Ablation, run_ablation, tiers
 from lsp_calib.studies.evaluate import score, too_few_right
-from lsp_calib.studies.page import CLAIM_COLUMNS
-from lsp_calib.studies.paper import PaperReport, repeat_studies
+from lsp_calib.studies.page import Report, repeat_studies
 from lsp_calib.studies.score import APART, File, Row, Rows, judged_by
 from lsp_calib.studies.tables import BAND, banded, percent, table_lines
+from lsp_calib.studies.verdicts import CLAIM_COLUMNS
 
 MODELS = home.shipped_models()
 # Of lines of Python; those of summaries are tests/programs/summary_confidence.py's, those of other languages
@@ -327,15 +327,14 @@ def _score_row(front: list[str], row: Row) -> list[str]:
 
 
 @functools.cache
-def studies() -> PaperReport:
+def studies() -> Report:
     """The studies repeated on the committed records."""
     return repeat_studies("all", MODELS / "records", None, lambda _: None)
 
 
 def results_blocks() -> dict[str, str]:
     """The table of docs/results.md: the claims of the studies."""
-    rows = [(*claim.cells(), f"`--study {claim.study}`") for claim in studies().claims]
-    return {"claims": _block(*table_lines((*CLAIM_COLUMNS, "command"), rows))}
+    return {"claims": _block(*table_lines(CLAIM_COLUMNS, [claim.cells() for claim in studies().claims]))}
 
 
 def _block(*lines: str) -> str:

@@ -1,5 +1,6 @@
 """Write the tables on the shipped records and calibrators into docs/confidence.md, docs/evaluation.md,
-docs/results.md and README.md, and draw the README's and the ablation's figure: `make confidence`.
+docs/results.md and README.md, the page of the studies beside their records, and draw the README's and the
+ablation's figure: `make confidence`.
 
 tests/validity/test_shipped.py fails where the pages or a figure say something else.
 """
@@ -20,9 +21,11 @@ from confidence_rendering import (
     in_use,
     readme_blocks,
     results_blocks,
+    studies,
     usage,
 )
 
+from lsp_calib.studies import page
 from lsp_calib.studies.ablation import draw_steps
 from lsp_calib.studies.figures import draw_reliability, save
 
@@ -34,19 +37,20 @@ PAGES: Mapping[Path, Callable[[], Mapping[str, str]]] = {
     ROOT / "docs" / "tiers.md": lambda: {"costs": costs(), "usage": usage()},
     ROOT / "README.md": readme_blocks,
 }
+STUDIES = ROOT / "models" / "records" / "studies" / "README.md"
 FIGURE = ROOT / "docs" / "img" / "confidence-ladder.png"
 README_FIGURE = FIGURE.with_name("reliability.png")
 README_MODEL = "qwen2.5-coder-1.5b-large"
 
 
-def written(page: str, blocks: Mapping[str, str]) -> str:
-    """The page with its tables as they are to be, each between two comments."""
+def written(text: str, blocks: Mapping[str, str]) -> str:
+    """A page with its tables as they are to be, each between two comments."""
     for name, block in blocks.items():
         begin, end = f"<!-- begin: {name} (make confidence) -->\n", f"<!-- end: {name} -->\n"
         between = re.compile(f"(?<={re.escape(begin)}).*?(?={re.escape(end)})", re.DOTALL)
-        page, count = between.subn(f"\n{block}\n\n".replace("\\", r"\\"), page)
+        text, count = between.subn(f"\n{block}\n\n".replace("\\", r"\\"), text)
         assert count == 1, f"{begin}...{end} stands {count} times in the page"
-    return page
+    return text
 
 
 def readme_checksum() -> str:
@@ -60,6 +64,7 @@ def readme_checksum() -> str:
 def main() -> None:
     for path, blocks in PAGES.items():
         path.write_text(written(path.read_text("utf-8"), blocks()), "utf-8")
+    STUDIES.write_text(page.markdown(studies(), pictures=False), "utf-8")
     draw_steps(in_use(), FIGURE)
     _, row, data = blind_lines(README_MODEL)
     note = f"skill {row.skill:+.2f}"

@@ -21,7 +21,7 @@ from lsp_calib.errors import DataError, SandboxError
 from lsp_calib.studies import covering_tests
 from lsp_calib.studies.covering_tests import Project, judge, line_passes, with_tests
 from lsp_calib.studies.evaluate import cross_table
-from lsp_calib.studies.paper import repeat_studies
+from lsp_calib.studies.page import repeat_studies
 from lsp_calib.studies.sandbox.suite import is_test
 from lsp_calib.studies.tasks import prefix_task
 
@@ -363,5 +363,5 @@ class TestWithTheRealModel:
         assert CliRunner().invoke(main, command).exit_code == 0
         assert ((output / "records.jsonl").read_text(), (output / "scores.md").read_bytes()) == before
         report = repeat_studies("spiess", output, None, lambda _: None)
-        cells = {one["task"]: one for one in report.to_wire()["studies"]["spiess"]["cells"]}
-        assert cells["Line completion, right by the project's tests"]["condition"] == "prefix"
+        found = {(cell.answers.judge, cell.answers.condition) for cell in report.studies[0].cells}
+        assert found == {("exact", "prefix"), ("tests", "prefix")}

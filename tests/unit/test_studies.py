@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,9 @@ import attrs
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from lsp_calib.studies.scoring import Counting, Counts
+from lsp_calib.studies.token_level import classwise_ece, full_ece
+from lsp_calib.studies.token_study import BINS, numbers_of
 from marks import repetitions
 from test_calibration_token_level import entries_of
 from test_study_tasks import SQUARE, projects
@@ -19,25 +21,20 @@ from lsp_calib.calibration.calibrators.purpose import Origin
 from lsp_calib.cli import main
 from lsp_calib.completion.prompt import PLAIN_VERSION, Layout, build_prompt
 from lsp_calib.corpus import item_worker
-from lsp_calib.corpus.asking import AskingOptions
 from lsp_calib.corpus.item_worker import Answer
-from lsp_calib.corpus.places import Task, line_item_of
+from lsp_calib.corpus.places import line_item_of
 from lsp_calib.corpus.records import Header, Record, read_records, write_records
-from lsp_calib.errors import DataError, SettingsError, StoppedError
+from lsp_calib.errors import SettingsError
 from lsp_calib.inference.choice import EngineChoice, Remote
 from lsp_calib.inference.engine import LoadedModel, Request
 from lsp_calib.inference.local.run import Normaliser
 from lsp_calib.inference.models.cards import load_cards
-from lsp_calib.studies import page, tasks
 from lsp_calib.studies.ask import REFLECTED, Reflected, Studying
-from lsp_calib.studies.paper import decode_missing, repeat_studies
+from lsp_calib.studies.page import repeat_studies
 from lsp_calib.studies.score import find_files, largest
-from lsp_calib.studies.scoring import Counting, Counts
 from lsp_calib.studies.tasks import (
     repair_task,
 )
-from lsp_calib.studies.token_level import classwise_ece, full_ece
-from lsp_calib.studies.token_study import BINS, TOKEN, numbers_of
 from lsp_calib.values import (
     Generation,
     ModelIdentity,
@@ -139,24 +136,6 @@ def test_counts_give_the_metrics_of_the_whole_distributions() -> None:
     assert numbers["rarity"]["never"] == pytest.approx(1 - len(set(targets)) / 300)
 
 
-def test_numbers_stand_in_the_study_and_its_claim(tmp_path: Path) -> None:
-    rng = np.random.default_rng(4)
-    p = rng.dirichlet(np.full(300, 0.05), size=60)
-    counts = counted(np.maximum(p, 1e-9), [int(rng.choice(300, p=row)) for row in p])
-    header = Header(TOKEN, "code", ModelIdentity("m", "Q4", "0" * 64), "token-1", 0)
-    numbers = numbers_of([counts, counts], 1.5, 2, 1)
-    (tmp_path / "token.jsonl").write_text(f"{header.to_line()}\n{json.dumps(numbers)}\n")
-    report = repeat_studies("full-ece", tmp_path, None, lambda _: None)
-    (cell,) = report.to_wire()["studies"]["full-ece"]["cells"]
-    assert (cell["state"], cell["numbers"]["positions"]) == ("scored", 60)
-    (claim,) = report.claims
-    deviation = numbers["relativeDeviation"][0]
-    held = deviation["classwise"] >= 2 * deviation["full"]
-    assert claim.verdict == ("held" if held else "did not hold")
-    assert f"{100 * deviation['full']:.1f} %" in claim.found
-    assert "m Q4: 60 positions of 2 functions" in page.markdown(report.studies, report.claims, report.notes)
-
-
 def test_data_sets_and_conditions_are_questions_of_their_own(tmp_path: Path) -> None:
     model = ModelIdentity("m", "Q4", "0" * 64)
 
@@ -179,89 +158,6 @@ def test_data_sets_and_conditions_are_questions_of_their_own(tmp_path: Path) -> 
     write("tested", "line", 1, "prefix", judged={"exact": True, "tests": True})
     kept = [file.path.stem for file in largest(find_files(tmp_path))]
     assert kept == ["humaneval", "mbpp", "prefix", "tested", "without"]
-
-
-def test_what_a_model_says_of_its_repairs_stands_beside_the_published_rows(tmp_path: Path) -> None:
-    model, count = ModelIdentity("m", "Q4", "0" * 64), 60
-    origin = Origin("defects4j", "", count)
-    header = Header("repair", "java", model, PLAIN_VERSION, 0, (origin,), observations=REFLECTED)
-    first = Record("b", "b", "line-start", {"exact": False}, True, "line", (1, 2), (-0.5, -0.1), (0.0, 0.0))
-    records = [
-        attrs.evolve(
-            first,
-            item=f"b/{n}",
-            group=f"b/{n}",
-            correct={"exact": n % 3 == 0},
-            logprobs=(-0.1 - n % 7 / 10, -0.1),
-            observed={
-                "ask": (-0.1 * (n % 5 + 1), -2.0, -0.1 * (n % 5 + 1), -2.0, None),
-                "verbalised": (0.8, 1, 0),
-            },
-            repeats_bug=n % 4 == 0,
-        )
-        for n in range(count)
-    ]
-    write_records(tmp_path / "repair.jsonl", header, records)
-    report = repeat_studies("spiess", tmp_path, None, lambda _: None)
-    text = page.markdown(report.studies, report.claims, report.notes)
-    assert "60 of 60 asked, 20 right (33 %), 60 groups; 15 (25 %) are the buggy line again" in text
-    rows = {line.split(" | ")[0].removeprefix("| "): line for line in text.splitlines() if " | " in line}
-    assert "+0.05, −0.01" in rows["ask"], "Table 6, GPT-3.5 and Codex"
-    assert all("not run" not in rows[name] for name in ("ask", "normalised", "verbalised"))
-    assert "not run" in rows["length"]
-
-
-class TestDecodingWhatIsMissing:
-    def test_what_is_left_is_told_first_and_only_what_is_missing_is_asked_for(
-        self, home: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        card = load_cards()["smollm2-135m"]
-        assert home in card.path.parents
-        card.path.parent.mkdir()
-        card.path.touch()
-        asked: list[tuple[str, frozenset[str]]] = []
-        said: list[str] = []
-
-        def evaluate(task: Task, folder: Path, asking: AskingOptions) -> None:
-            asked.append((folder.name, asking.observe))
-            if folder.name == "infill":
-                raise DataError("there is no sandbox")
-            folder.mkdir(parents=True)
-            whole = folder.name != "repair-manysstubs4j"
-            name = "records.jsonl" if whole else "records.jsonl.journal"
-            (folder / name).write_text("header\n" + "x\n" * len(task.items))
-            if not whole:
-                raise StoppedError("Stopped.")
-
-        monkeypatch.setattr("lsp_calib.studies.evaluate.evaluate", evaluate)
-        for name in ("repair_task", "synthesis_task"):
-            items = tuple((str(n), {}) for n in range({"repair_task": 142, "synthesis_task": 164}[name]))
-            monkeypatch.setattr(tasks, name, lambda *_, items=items: Task("line", items))
-
-        def decode() -> None:
-            asking = AskingOptions(say=said.append, model="smollm2-135m", threads=1)
-            decode_missing("spiess", tmp_path, asking, data)
-
-        with pytest.raises(StoppedError):
-            decode()
-        assert said[0].startswith(f"Missing in {tmp_path}: 5,107 answers of smollm2-135m")
-        assert [name for name, _ in asked[:2]] == ["repair-defects4j", "synthesis-humaneval"]
-        assert asked[0][1] == {"ask", "verbalised"}
-        assert "infill is left out: there is no sandbox" in said
-        asked.clear()
-        said.clear()
-        evaluated = "lsp_calib.studies.evaluate.evaluate"
-        monkeypatch.setattr(
-            evaluated, lambda _task, folder, *_, **__: asked.append((folder.name, frozenset()))
-        )
-        decode()
-        assert [name for name, _ in asked] == ["infill", "repair-manysstubs4j"], "a complete run is done"
-        assert f": {1033 + 2794 - 142:,} answers" in said[0]
-
-    def test_it_needs_a_folder(self) -> None:
-        result = CliRunner().invoke(main, ["eval", "paper"])
-        assert result.exit_code != 0
-        assert "an --output folder" in result.output
 
 
 class Answering:
@@ -379,9 +275,8 @@ class TestWithTheRealModel:
             assert 0.0 <= seen["verbalised.confidence"] <= 1.0
             assert record.costs["ask"][2] == 2
             assert record.condition == "prefix"
-        report = repeat_studies("spiess", output, None, lambda _: None)
-        cells = {one["task"]: one for one in report.to_wire()["studies"]["spiess"]["cells"]}
-        assert cells["Line completion, right exactly"]["condition"] == "prefix"
+        (cell,) = repeat_studies("spiess", output, None, lambda _: None).studies[0].cells
+        assert (cell.answers.condition, cell.answers.profile) == ("prefix", "paper")
 
     @pytest.mark.parametrize("name", ["defects4j", "sstubs"][: repetitions(thorough=2, long=1)])
     def test_repetitions_of_bugs_are_counted(self, data: Path, tmp_path: Path, name: str) -> None:
