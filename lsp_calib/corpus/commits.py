@@ -230,8 +230,9 @@ def _said(root: Path, *arguments: str) -> bytes:
     """What git says in a checkout; nothing if it fails. Raises DataError if that is another user's."""
     names = ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL")
     settings = {name: os.environ[name] for name in names if name in os.environ}
-    done, said = _git(root, _NOTHING | settings, *arguments, errors=subprocess.STDOUT)
-    if b"dubious ownership" in said or b"unsafe repository" in said:
+    done, said = _git(root, _NOTHING | settings, *arguments)
+    _, why = (True, b"") if done else _git(root, _NOTHING | settings, *arguments, errors=subprocess.STDOUT)
+    if b"dubious ownership" in why or b"unsafe repository" in why:
         raise DataError(
             f"{root} belongs to another user, whose configuration could run commands. No line is taken from "
             "it. Clone the repository into a folder of your own, and name that."

@@ -258,6 +258,10 @@ class TestKindsOfRepositories:
         assert not (two.root / ".git/refs/heads/feature/deep").exists()
         assert two.texts() == ADDED
 
+    def test_a_branch_of_an_ambiguous_name(self, two: Scene) -> None:
+        two.git("update-ref", "refs/heads/HEAD", "HEAD~1")
+        assert two.texts() == ADDED
+
     def test_no_branch(self, two: Scene) -> None:
         two.git("checkout", "-q", "--detach")
         assert two.texts() == ADDED
