@@ -364,11 +364,7 @@ def run(
     with Journal(path, header, keeps_held_out=keeps_held_out) as journal:
         asked = {item: digest(payload) for item, payload in items}
         _forget_changed(asked, journal, say)
-        try:
-            _check_kept(items, journal.done, criteria, path)
-        except DataError:
-            journal.leave_as_found()
-            raise
+        _check_kept(items, journal.done, criteria, path)
         by_id = dict(items)
         left = {item: by_id[item] for item in in_asking_order(by_id) if item not in journal.done}
         done = len(items) - len(left)

@@ -466,10 +466,20 @@ class Journal:
         self.done: dict[str, Record] = {}
         # Of each answer its times, and the hash of its question if that is known.
         self._notes: dict[str, Plain] = {}
+        self._journal = journal_path(path)
         self._file: IO[bytes] | None = None
-        self._is_new = False
+        # The length of the journal's whole lines: a crash may have cut off the last one.
+        self._whole = 0
         try:
-            self._open()
+            if not path.parent.is_dir():  # filelock would make it
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+            self._lock = FileLock(f"{self._journal}.lock", mode=0o600, thread_local=False)
+            self._lock.acquire(blocking=False)
+            self._take_over()
+        except Timeout:
+            raise DataError(
+                f"{self._journal} is in use by another run. Wait for it, or name another file."
+            ) from None
         except OSError as error:
             raise DataError(f"{path} cannot be written: {error.strerror or error}.") from error
 
@@ -512,27 +522,11 @@ class Journal:
         rows = (json_line({"item": item, **self._notes[item]}) for item in items)
         replace_file(self._timing_path, "".join(row + "\n" for row in rows))
         write_records(self.path, header, records)
-        # The file now holds everything that is in the journal.
-        self._remove()
-        return records[: len(order)]
-
-    def leave_as_found(self) -> None:
-        """Give the run up before anything was added: a journal that was not there before is removed."""
-        if self._is_new:
-            self._is_new = False
-            self._remove()
-        self.close()
-
-    def _remove(self) -> None:
-        """Close and remove the journal, while it is locked, so that no run is using it."""
+        # The file now holds everything that is in the journal, which goes while it is locked.
         self._close_file()
-        journal_path(self.path).unlink(missing_ok=True)
+        self._journal.unlink(missing_ok=True)
         self.close()
-
-    def _close_file(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        return records[: len(order)]
 
     def close(self) -> None:
         self._close_file()
@@ -541,67 +535,50 @@ class Journal:
                 Path(self._lock.lock_file).unlink()
             self._lock.release()
 
+    def _close_file(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
     @property
     def _timing_path(self) -> Path:
         return self.path.with_name(self.path.name + ".timing.jsonl")
 
-    def _take_over(self, path: Path) -> None:
-        """Take over the file of a finished run, and its times and hashes as far as they exist."""
-        found, records = read_records(path)
-        self._check(found, path)
-        self.done |= {record.item: record for record in records}
-        if self._timing_path.exists():
-            for row in _rows(read_file(self._timing_path)):
-                item = row.pop("item")
-                # The times may be those of another file of this name.
-                if item in self.done:
-                    self._notes[item] = row
-
-    def _open(self) -> None:
-        path = journal_path(self.path)
-        if not path.parent.is_dir():  # filelock would make it
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
-        self._lock = FileLock(f"{path}.lock", mode=0o600, thread_local=False)
+    def _take_over(self) -> None:
+        """Read the file and the journal of earlier runs, as far as they exist."""
         try:
-            self._lock.acquire(blocking=False)
-        except Timeout:
-            raise DataError(f"{path} is in use by another run. Wait for it, or name another file.") from None
-        new = not path.exists()
-        content = b""
-        try:
-            self._file = os.fdopen(open_file(path, os.O_RDWR | os.O_CREAT | os.O_APPEND), "ab+")
-            self._file.seek(0)
-            content = self._file.read()
-            # Not before: a run that ends meanwhile replaces it.
             if self.path.exists():
-                self._take_over(self.path)
-            whole = content[: content.rfind(b"\n") + 1]
-            try:
-                first, *rows = _rows(whole) or [None]
-                if first is None:
-                    if not _BEGINNING.startswith(content[: len(_BEGINNING)]):
-                        raise ValueError("it does not begin as a journal does")
-                    # A crash may have cut off the first line; then beginning again loses nothing.
-                    self._file.truncate(0)
-                    self._append({"header": json.loads(self.header.to_line())})
-                else:
-                    self._check(Header.from_row(first["header"]), path)
-                    for row in rows:
-                        self._keep(row)
-                    self._file.truncate(len(whole))
-            except (ValueError, TypeError, KeyError, AttributeError) as error:
-                raise DataError(
-                    f"{path} is not the journal of a run, or is damaged: {error}. "
-                    "Move it away to begin again, or name another file of records."
-                ) from error
-            if new:
-                sync_folder(path.parent)
-            self._is_new = new
+                found, records = read_records(self.path)
+                self._check(found, self.path)
+                self.done |= {record.item: record for record in records}
+                rows = _rows(read_file(self._timing_path)) if self._timing_path.exists() else []
+                for row in rows:
+                    item = row.pop("item")
+                    # The times may be those of another file of this name.
+                    if item in self.done:
+                        self._notes[item] = row
+            if self._journal.exists():
+                self._read(read_file(self._journal))
         except BaseException:
-            if new and not content:
-                self._remove()
             self.close()
             raise
+
+    def _read(self, content: bytes) -> None:
+        """Take over the whole lines of a journal."""
+        self._whole = content.rfind(b"\n") + 1
+        try:
+            if not self._whole and not _BEGINNING.startswith(content[: len(_BEGINNING)]):
+                raise ValueError("it does not begin as a journal does")
+            for at, row in enumerate(_rows(content)):
+                if at:
+                    self._keep(row)
+                else:
+                    self._check(Header.from_row(row["header"]), self._journal)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise DataError(
+                f"{self._journal} is not the journal of a run, or is damaged: {error}. "
+                "Move it away to begin again, or name another file of records."
+            ) from error
 
     def _check(self, found: Header, path: Path) -> None:
         if not found.asks_the_same_as(self.header):
@@ -625,15 +602,21 @@ class Journal:
         asked = {_ASKED: row[_ASKED]} if _ASKED in row else {}
         self._notes[record.item] = {**asked, **row["timing"]}
 
-    def _append(self, row: Mapping[str, Any]) -> None:
-        assert self._file is not None, "nothing is added after the end"
+    def _append(self, row: Plain) -> None:
         try:
+            if self._file is None:
+                flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+                self._file = os.fdopen(open_file(self._journal, flags), "ab")
+                self._file.truncate(self._whole)
+                if not self._whole:
+                    self._file.write(f"{json_line({'header': json.loads(self.header.to_line())})}\n".encode())
+                    sync_folder(self._journal.parent)
             self._file.write(f"{json_line(row)}\n".encode())
             self._file.flush()
             os.fsync(self._file.fileno())
         except OSError as error:
             raise DataError(
-                f"{journal_path(self.path)} cannot be written: {error.strerror or error}. "
+                f"{self._journal} cannot be written: {error.strerror or error}. "
                 "Its answers are kept: make room and run the same command again."
             ) from error
 

@@ -66,6 +66,12 @@ def keep(path: Path, *records: Record, finished: bool = True) -> None:
             journal.finish([one.item for one in records])
 
 
+def begin(path: Path, header: Header) -> None:
+    """A run that was stopped after one answer."""
+    with Journal(path, header) as journal:
+        journal.add({"record": record(0).to_row(), "timing": {}})
+
+
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     folder = tmp_path_factory.mktemp("whole")
@@ -340,7 +346,7 @@ def test_records_of_something_else_are_refused_and_left_alone(
 def test_what_differs_is_named_with_the_option_that_goes_on(
     path: Path, there: dict[str, Any], said: str
 ) -> None:
-    Journal(path, attrs.evolve(HEADER, **there)).close()
+    begin(path, attrs.evolve(HEADER, **there))
     later = {"features": FeatureList(1, ("a",)), "task_version": "line@2"}
     now = attrs.evolve(HEADER, **{name: value for name, value in later.items() if name in there})
     with pytest.raises(DataError, match=re.escape(f"holds answers of another run: {said}")) as refused:
@@ -354,7 +360,7 @@ def test_what_differs_is_named_with_the_option_that_goes_on(
 def test_facts_about_the_code_are_an_option_too(tmp_path: Path, there: str, option: str) -> None:
     (now,) = {PLAIN, AUGMENTED} - {there}
     summaries = attrs.evolve(HEADER, task="summary", prompt_version=there)
-    Journal(tmp_path / "r.jsonl", summaries).close()
+    begin(tmp_path / "r.jsonl", summaries)
     with pytest.raises(DataError, match=f"To go on with them, {option}.*; otherwise"):
         Journal(tmp_path / "r.jsonl", attrs.evolve(summaries, prompt_version=now))
 
@@ -482,7 +488,7 @@ def test_a_file_that_holds_no_records_is_refused_and_left_alone(
 
 
 def test_the_date_and_version_of_the_first_answer_stay(path: Path) -> None:
-    Journal(path, attrs.evolve(HEADER, package="0.0.1")).close()
+    begin(path, attrs.evolve(HEADER, package="0.0.1"))
     with Journal(path, attrs.evolve(HEADER, created="2030-01-01")) as journal:
         journal.finish([])
     header, _ = read_records(path)
