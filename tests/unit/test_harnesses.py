@@ -1,8 +1,9 @@
-"""Files of other harnesses: real ones of lm-evaluation-harness 0.4.13, and what is refused.
+"""Files of other harnesses: real ones, and what is refused.
 
-`data/harnesses/smollm2-135m` is a run of lm_eval with SmolLM2-135M, served by llama-cpp-python, on 24
+`data/harnesses/smollm2-135m` is a run of lm_eval 0.4.13 with SmolLM2-135M, served by llama-cpp-python, on 24
 questions (`>>> len([1, 2, 3])`) with four values to choose from, and to be written. In `last-token-lost` each
-sum lacks its last token (findings/lm_eval_gguf_loses_last_token.sh).
+sum lacks its last token (findings/lm_eval_gguf_loses_last_token.sh). `bigcode` is a run of
+bigcode-evaluation-harness 8fc5bae with the same model (transformers) on the first 12 problems of HumanEval.
 """
 
 from __future__ import annotations
@@ -201,26 +202,34 @@ class TestBroken:
 
 
 class TestBigcode:
-    """In the format of bigcode-evaluation-harness 8fc5bae."""
+    def test_pass_rates_come_from_the_results(self):
+        (found,) = read(DATA / "bigcode" / "evaluation_results.json")
+        said = "bigcode, model smollm2-135m, prompt prompt, n_samples 1, temperature 0.2, limit 12"
+        assert (found.task, found.judge, found.right, found.origin) == (
+            "humaneval",
+            "pass@1",
+            (0.0, 12),
+            said,
+        )
 
-    def test_pass_rates_come_from_the_results(self, tmp_path):
-        results = {
-            "humaneval": {"pass@1": 0.25, "pass@10": 0.5},
-            "config": {
-                "model": "tiny",
-                "prompt": "prompt",
-                "n_samples": 10,
-                "temperature": 0.2,
-                "limit": None,
-            },
-        }
-        path = tmp_path / "evaluation_results.json"
-        path.write_text(json.dumps(results))
-        (tmp_path / "generations_humaneval.json").write_text(json.dumps([["a", "b"], ["c", "d"]]))
-        assert [(one.judge, one.right, one.origin) for one in read(path)] == [
-            (judge, (rate, 2), "bigcode, model tiny, prompt prompt, n_samples 10, temperature 0.2")
-            for judge, rate in (("pass@1", 0.25), ("pass@10", 0.5))
-        ]
+    def test_real_texts_hold_no_verdict(self):
+        with pytest.raises(DataError, match=r"keeps none\. Name its evaluation_results\.json"):
+            read(DATA / "bigcode" / "generations_humaneval.json")
+
+    def test_real_texts_with_our_fields_are_calibrated(self, tmp_path):
+        texts = json.loads((DATA / "bigcode" / "generations_humaneval.json").read_text("utf-8"))
+        path = tmp_path / "generations_humaneval.json"
+        path.write_text(
+            json.dumps(
+                [
+                    [{"text": text, "passed": len(text) % 2 == 0, "logprobs": [-0.001] * len(text)}]
+                    for (text,) in texts
+                ]
+            )
+        )
+        (found,) = read(path)
+        assert found.confidences["total"] == pytest.approx(np.exp([-0.001 * len(text) for (text,) in texts]))
+        assert found.right.tolist() == [len(text) % 2 == 0 for (text,) in texts]
 
     def test_texts_with_our_fields_are_calibrated_by_problem(self, tmp_path):
         path = tmp_path / "generations_mbpp.json"
@@ -234,12 +243,6 @@ class TestBigcode:
         assert found.right.tolist() == [number % 2 == 0 for number in range(6) for _ in range(2)]
         assert found.confidences["total"] == pytest.approx(np.tile(np.exp([-0.6, -1.2]), 6))
         assert [row[0] for row in imported_table([path]).rows] == ["mbpp", "mbpp"]
-
-    def test_texts_alone_hold_no_verdict(self, tmp_path):
-        path = tmp_path / "generations_mbpp.json"
-        path.write_text(json.dumps([["def f(): pass"]]))
-        with pytest.raises(DataError, match=r"keeps none\. Name its evaluation_results\.json"):
-            read(path)
 
     @pytest.mark.parametrize(
         "document",
