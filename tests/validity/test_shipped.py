@@ -42,7 +42,7 @@ from lsp_calib.corpus.places import INSERTING, STRATA
 from lsp_calib.corpus.records import FeatureList, read_records
 from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.studies.ablation import SHIPPED as SHIPPED_ROW
-from lsp_calib.studies.ablation import checksum
+from lsp_calib.studies.ablation import checksum, tiers
 from lsp_calib.studies.ablation import share as words_of
 from lsp_calib.studies.data import SETS
 from lsp_calib.values import Stop
@@ -108,13 +108,10 @@ def test_the_command_makes_it_byte_for_byte_where_no_model_is_installed(
 
 
 def test_records_are_small() -> None:
-    """500 bytes for what every record holds; what was observed besides takes as much again, and alternatives
-    are answers of their own."""
+    """500 bytes for what every record holds."""
     assert sum(file.stat().st_size for file in RECORDS) < 20_000_000
     for file in RECORDS:
-        records = read(file)[1]
-        answers = sum(1 + bool(record.state) + len(record.alternatives) for record in records)
-        assert file.stat().st_size < 500 * answers
+        assert file.stat().st_size < 500 * len(read(file)[1])
 
 
 @pytest.mark.parametrize("file", RECORDS, ids=lambda file: file.stem)
@@ -187,9 +184,9 @@ def test_infilling_is_judged_exactly_and_by_tests(file: Path) -> None:
 def test_the_readme_recommends_by_the_figures_of_its_table() -> None:
     readme = (TIERS.parents[1] / "README.md").read_text("utf-8")
     for name in LIKE_FOR_LIKE:
-        part, _ = blind_lines(name, "inserting")
-        accepted = words_of(part.tiers["accept"]).partition(",")[0]
-        right = f"{part.n_correct / part.asked:.0%}".replace("%", " %")
+        asked, row, _ = blind_lines(name, "inserting")
+        accepted = words_of(tiers(row.confidence, row.correct)["accept"]).partition(",")[0]
+        right = f"{row.right / asked:.0%}".replace("%", " %")
         row = rf"^\| `{name.removesuffix('-large')}` [^|]*\| {right} \| {accepted} \|"
         assert re.search(row, readme, re.M), row
 
@@ -238,26 +235,27 @@ def test_what_ships_is_the_last_row_of_the_ablation(shipped: Path) -> None:
     """The calibrator's own figures, and the ablation's, are of the same predictions."""
     calibrator = Calibrator.load(shipped)
     ablation = ablations()[name_of(shipped)]
-    row = ablation.rows[-1]
-    assert row.name == SHIPPED_ROW
-    assert (row.n, row.n_correct) == (calibrator.n, calibrator.n_correct)
-    for name, interval in calibrator.metrics.items():
-        assert row.metrics[name].value == pytest.approx(interval.value, rel=1e-8)
+    row = ablation.stages[-1].row
+    assert row.measure == SHIPPED_ROW
+    assert (row.n, row.right) == (calibrator.n, calibrator.n_correct)
+    for name in ("skill", "auc", "ece"):
+        assert getattr(row, name).value == pytest.approx(calibrator.metrics[name].value, rel=1e-8)
 
 
 def test_it_is_better_than_every_plain_measure(shipped: Path) -> None:
     ablation = ablations()[name_of(shipped)]
-    first, total, *_, last = ablation.rows
+    first, total, *_, last = ablation.stages
     for plain in (first, total):
+        both = last.row.confidence, plain.row.confidence
         difference = bootstrap_difference(
-            skill_score, last.confidence, plain.confidence, ablation.correct, ablation.groups, resamples=200
+            skill_score, *both, ablation.correct, ablation.groups, resamples=200
         )
         assert difference.low > 0.0
 
 
 def test_they_are_calibrated_at_every_place() -> None:
     """A calibrated score has a place outside in 1 of 20 cases, and two of four scores have in 1.4 %."""
-    errors = [ablation.rows[-1].errors for ablation in ablations().values()]
+    errors = [ablation.stages[-1].errors for ablation in ablations().values()]
     assert all(of_one["all"].inside for of_one in errors)
     assert sum(not all(error.inside for error in of_one.values()) for of_one in errors) < 2, errors
 
