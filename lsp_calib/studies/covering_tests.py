@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import base64
 import hashlib
 import json
@@ -20,13 +21,13 @@ from lsp_calib.corpus.source import read_lines_of
 from lsp_calib.errors import DataError, SandboxError
 from lsp_calib.files import read_file, replace_file
 from lsp_calib.json_text import parse_json
-from lsp_calib.studies.sandbox.bwrap import SUITE_LIMITS, Limits, ProgramOutcome, run_suite
+from lsp_calib.studies.sandbox.bwrap import SUITE_LIMITS, run_suite
 
 REFERENCE_RUNS = 3
 MOST_TESTS = 50
 """Of the tests that reach a line so many are run, drawn at random: a suite takes long."""
 
-_VERSION = 1
+_VERSION = 2
 # Of a whole suite, traced or on the reference.
 _WHOLE = attrs.evolve(SUITE_LIMITS, wall_s=1800.0, cpu_s=1800, output=256 << 20, output_total=256 << 20)
 # On an answer, which may loop for ever, tests may take so many times as long, and some seconds to start. The
@@ -54,22 +55,43 @@ class Reference:
 class Suite:
     """A project's tests, as one traced run found them.
 
-    tests: node ids. passed: whether each passed. lines: by file and first line of a statement the tests that
-    reach it, as numbers. continued: by file and line the first line of the statement that the line continues.
+    tests: whether each passed, by node id. lines: by file and line the tests that run it, as numbers.
     """
 
-    tests: tuple[str, ...]
-    passed: tuple[bool, ...]
+    root: Path
+    tests: Mapping[str, bool]
     lines: Mapping[str, Mapping[str, Sequence[int]]]
-    continued: Mapping[str, Mapping[str, int]]
 
     def reaching(self, name: str, line: int) -> tuple[str, ...]:
-        """The tests that passed and reach a line, at most MOST_TESTS of them. line: its number, from 1."""
-        first = self.continued.get(name, {}).get(str(line), line)
-        found = [self.tests[at] for at in self.lines.get(name, {}).get(str(first), ()) if self.passed[at]]
+        """The tests that passed and reach a line, at most MOST_TESTS of them. line: its number, from 1.
+
+        A test reaches all lines of a statement.
+        """
+        first = statements(self.root / name)
+        names, numbers = list(self.tests), set[int]()
+        for other, tests in self.lines.get(name, {}).items():
+            if first.get(int(other), int(other)) == first.get(line, line):
+                numbers.update(tests)
+        found = sorted(names[at] for at in numbers if self.tests[names[at]])
         if len(found) > MOST_TESTS:
             found = sorted(random.Random(f"{name}:{line}").sample(found, MOST_TESTS))
         return tuple(found)
+
+
+def statements(path: Path) -> dict[int, int]:
+    """The first line of the statement that a line continues; lines that begin one, or are of none, are left
+    out. Of a compound statement its header counts."""
+    first: dict[int, int] = {}
+    try:
+        nodes = ast.walk(ast.parse(read_file(path)))
+    except (OSError, ValueError, SyntaxError, RecursionError):
+        return first
+    for node in nodes:
+        if isinstance(node, ast.stmt):
+            body = getattr(node, "body", None)
+            end = body[0].lineno - 1 if isinstance(body, list) and body else node.end_lineno or node.lineno
+            first |= dict.fromkeys(range(node.lineno + 1, end + 1), node.lineno)
+    return first
 
 
 class Project:
@@ -89,46 +111,52 @@ class Project:
         path = self._kept / f"{self.root.name}.suite.json"
         found = self._read(path)
         if "tests" not in found:
-            outcome = run_chosen(self.root, self.environment, None, trace=True, report=True, limits=_WHOLE)
-            found = _report_of(outcome, self.root, self.environment)
-            if not any(found["passed"]):
+            found = self._told(None, trace=True)
+            if not any(passed for passed, _ in found["tests"].values()):
                 last = " ".join(found["said"].split())[-300:]
-                what = (
-                    "has no tests"
-                    if not found["tests"]
-                    else f"has {len(found['tests'])} tests, but none passes"
-                )
+                count = len(found["tests"])
+                what = f"has {count} tests, but none passes" if count else "has no tests"
                 raise DataError(
                     f"{self.root} {what} that the pytest of {self.environment} can run; it ended with: "
                     f"{last or 'nothing'}. Name projects with their tests (`data pull projects-tested`), and "
                     "install what these need in the environment."
                 )
             self._write(path, found)
-        return Suite(tuple(found["tests"]), tuple(found["passed"]), found["lines"], found["continued"])
+        tests = {name: passed for name, (passed, _) in found["tests"].items()}
+        return Suite(self.root, tests, found["lines"])
 
     def reference(self, tests: Sequence[str]) -> Reference:
         """Run tests on the project as it is. Raises SandboxError if they cannot be run."""
         path = self._kept / f"{self.root.name}.reference.json"
         found = self._read(path)
         if found.get("tests") != list(tests):
-            passes, seconds = Counter[str](), dict.fromkeys(tests, 0.0)
-            for order in range(REFERENCE_RUNS):
-                outcome = run_chosen(
-                    self.root, self.environment, tests, report=True, order=order, limits=_WHOLE
-                )
-                told = _report_of(outcome, self.root, self.environment)
-                for one, passed, took in zip(told["tests"], told["passed"], told["seconds"], strict=True):
-                    passes[one] += passed
-                    seconds[one] = max(seconds[one], took)
-            found = {"tests": list(tests), "passes": [passes[one] for one in tests]}
-            found["seconds"] = [seconds[one] for one in tests]
+            runs = [self._told(tests, order=order)["tests"] for order in range(REFERENCE_RUNS)]
+            ends = [[run.get(one, (False, 0.0)) for run in runs] for one in tests]
+            passes = [sum(passed for passed, _ in end) for end in ends]
+            seconds = [max(took for _, took in end) for end in ends]
+            found = {"tests": list(tests), "passes": passes, "seconds": seconds}
             self._write(path, found)
-        runs = list(zip(tests, found["passes"], found["seconds"], strict=True))
+        rows = list(zip(tests, found["passes"], found["seconds"], strict=True))
         return Reference(
-            {one: took for one, passes, took in runs if passes == REFERENCE_RUNS},
-            tuple(one for one, passes, _ in runs if 0 < passes < REFERENCE_RUNS),
-            tuple(one for one, passes, _ in runs if not passes),
+            {one: took for one, passes, took in rows if passes == REFERENCE_RUNS},
+            tuple(one for one, passes, _ in rows if 0 < passes < REFERENCE_RUNS),
+            tuple(one for one, passes, _ in rows if not passes),
         )
+
+    def _told(self, tests: Sequence[str] | None, **options: object) -> dict[str, Any]:
+        """The report of a run of tests, all if None. Raises SandboxError if there is none."""
+        job = {**_job(self.root, tests), "report": True, **options}
+        outcome = run_suite(self.root, self.environment, job, limits=_WHOLE)
+        last = outcome.stdout.strip().rpartition("\n")[2]
+        try:
+            told: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(last, validate=True)))
+        except (ValueError, zlib.error) as error:
+            said = " ".join((outcome.stderr or outcome.stdout).split())[-300:]
+            raise SandboxError(
+                f"The tests of {self.root} did not end under the pytest of {self.environment}: "
+                f"{outcome.ended}. {said}"
+            ) from error
+        return told
 
     def _read(self, path: Path) -> dict[str, Any]:
         """What is kept there, if it is of the same source and environment."""
@@ -136,14 +164,19 @@ class Project:
             found = parse_json(read_file(path))
         except (OSError, ValueError):
             return {}
-        same = isinstance(found, dict) and all(
-            found.get(name) == value for name, value in self._state.items()
-        )
+        same = isinstance(found, dict) and self._state.items() <= found.items()
         return found if same else {}
 
     def _write(self, path: Path, found: Mapping[str, Any]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(path, json.dumps({**found, **self._state}, separators=(",", ":")) + "\n")
+
+
+def _job(root: Path, tests: Sequence[str] | None) -> dict[str, Any]:
+    """What `sandbox.suite` is asked for."""
+    # A package in `src` is imported from there, even where the environment has a version of it installed.
+    paths = ["src", "."] if (root / "src").is_dir() else ["."]
+    return {"tests": None if tests is None else list(tests), "paths": paths}
 
 
 def with_tests(
@@ -189,10 +222,11 @@ def with_tests(
         left = len(judged) - before
         counts["that no test reaches"] += len(mine) - len(reaching)
         counts["whose tests do not pass each time"] += len(reaching) - left
+        passing = sum(suite.tests.values())
         say(
-            f"{group}: {sum(suite.passed)} of {len(suite.tests)} tests pass; {left} of {len(mine)} lines are "
-            f"judged by them. In {REFERENCE_RUNS} runs of the reference {len(reference.flaky)} tests passed "
-            f"only sometimes and {len(reference.failing)} never: these judge nothing."
+            f"{group}: {passing} of {len(suite.tests)} tests pass; {left} of {len(mine)} lines are judged by "
+            f"them. In {REFERENCE_RUNS} runs of the reference {len(reference.flaky)} tests passed only "
+            f"sometimes and {len(reference.failing)} never: these judge nothing."
         )
     on_progress(len(roots), len(roots))
     items = [(id_, {**payload, **judged[id_]}) for id_, payload in task.items if id_ in judged]
@@ -235,39 +269,12 @@ def line_passes(item: LineItem, payload: Plain, text: str) -> bool:
         raise DataError(f"{root / suite['file']} was changed during the run: run the same command again.")
     lines[at] = before + text
     most = _LONGER * payload["seconds"]
-    outcome = run_chosen(
+    return run_suite(
         root,
         Path(payload["environment"]),
-        suite["tests"],
-        changes={suite["file"]: "\n".join(lines)},
+        {**_job(root, suite["tests"]), "changes": {suite["file"]: "\n".join(lines)}},
         limits=attrs.evolve(SUITE_LIMITS, wall_s=most + _SPARE_WALL_S, cpu_s=int(most) + _SPARE_CPU_S),
-    )
-    return outcome.proved
-
-
-def run_chosen(
-    root: Path,
-    environment: Path,
-    tests: Sequence[str] | None,
-    *,
-    limits: Limits,
-    trace: bool = False,
-    report: bool = False,
-    order: int = 0,
-    changes: Mapping[str, str] | None = None,
-) -> ProgramOutcome:
-    """Run tests of a project in the sandbox, all if None; the options are those of `sandbox.suite`."""
-    # A package in `src` is imported from there, even where the environment has a version of it installed.
-    paths = ["src", "."] if (root / "src").is_dir() else ["."]
-    job = {
-        "tests": None if tests is None else list(tests),
-        "paths": paths,
-        "trace": trace,
-        "report": report,
-        "order": order,
-        "changes": dict(changes or {}),
-    }
-    return run_suite(root, environment, job, limits=limits)
+    ).proved
 
 
 def check_environment(environment: Path) -> None:
@@ -280,21 +287,6 @@ def check_environment(environment: Path) -> None:
             "`FOLDER/bin/pip install pytest` and what the projects' tests need; then give --environment "
             "FOLDER."
         )
-
-
-def _report_of(outcome: ProgramOutcome, root: Path, environment: Path) -> dict[str, Any]:
-    """What `sandbox.suite` reported. Raises SandboxError if it did not."""
-    try:
-        found = json.loads(
-            zlib.decompress(base64.b64decode(outcome.stdout.strip().rpartition("\n")[2], validate=True))
-        )
-        assert isinstance(found, dict)
-        return found
-    except (ValueError, zlib.error, AssertionError) as error:
-        said = " ".join((outcome.stderr or outcome.stdout).split())[-300:]
-        raise SandboxError(
-            f"The tests of {root} could not be run by the pytest of {environment}: {outcome.ended}. {said}"
-        ) from error
 
 
 def _digest(root: Path) -> str:

@@ -47,10 +47,6 @@ def main() -> None:
         job = {
             "tests": [f"test_square.py::test_square[{x}]" for x in range(TESTS)],
             "paths": ["."],
-            "trace": False,
-            "report": False,
-            "order": 0,
-            "changes": {},
         }
 
         def plain() -> None:

@@ -275,7 +275,6 @@ def project(tmp_path: Path) -> Path:
 
 
 JOB = {"tests": ["test_it.py::test_copied", "test_it.py::test_twice"], "paths": ["."]}
-JOB |= {"trace": False, "report": False, "order": 0, "changes": {}}
 
 
 @pytest.mark.usefixtures("walls")

@@ -5,15 +5,14 @@ It unpacks the project first, then it writes "begun". As in `harness`, neither a
 proves that tests passed: the proof is a token, written back once each has. Standard library and pytest only.
 
 Payload: a line of JSON, then the project as a tar archive. `tests`: node ids, or null for all that pytest
-finds where the project says; `paths`, folders from which modules are imported; `trace`, whether to trace;
-`order`, of the tests: 0 as pytest finds them, 1 in reverse, else shuffled; `changes`, new texts of files by
-name; `report`, whether to write one, the last line of the output: JSON, compressed, in base64. Without one
-the run ends at the first failure. The arguments are the numbers of the open files: payload, token, proof.
+finds where the project says; `paths`, folders from which modules are imported. Where they are given: `trace`,
+whether to trace; `order`, of the tests: 1 reversed, more shuffled; `changes`, new texts of files by name;
+`report`, whether to write one, the last line of the output: JSON, compressed, in base64. Without one the run
+ends at the first failure. The arguments are the numbers of the open files: payload, token, proof.
 """
 
 from __future__ import annotations
 
-import ast
 import base64
 import json
 import os
@@ -103,7 +102,7 @@ class Tests:
         self.left = set(wanted or ())
         self.passed: dict[str, bool] = {}
         self.seconds: dict[str, float] = {}
-        self.covered: dict[str, dict[str, list[int]]] = {}
+        self.covered: dict[str, dict[str, set[int]]] = {}
 
     def pytest_collection_modifyitems(self, config: Any, items: list[Any]) -> None:
         if self._wanted is not None:
@@ -128,8 +127,7 @@ class Tests:
             finally:
                 sys.settrace(None)
                 threading.settrace(None)
-            found = self._lines.found()
-            self.covered[item.nodeid] = {name: sorted(lines) for name, lines in found.items()}
+            self.covered[item.nodeid] = self._lines.found()
         self.seconds[item.nodeid] = time.perf_counter() - started
 
     def pytest_runtest_logreport(self, report: Any) -> None:
@@ -140,46 +138,16 @@ class Tests:
             self.left.discard(report.nodeid)
 
 
-def statements(source: str) -> dict[int, int]:
-    """The first line of the statement that a line continues; lines that begin one, or are of none, are left
-    out. Of a compound statement its header counts."""
-    first: dict[int, int] = {}
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.stmt):
-            body = getattr(node, "body", None)
-            end = body[0].lineno - 1 if isinstance(body, list) and body else node.end_lineno or node.lineno
-            first |= dict.fromkeys(range(node.lineno + 1, end + 1), node.lineno)
-    return first
-
-
 def _report(tests: Tests, said: str) -> dict[str, Any]:
-    """What the run has found. Lines are those at which statements begin."""
-    names = sorted(tests.passed)
-    number = {name: at for at, name in enumerate(names)}
-    lines: dict[str, dict[int, set[int]]] = {}
-    continued: dict[str, dict[int, int]] = {}
-    for test, files in tests.covered.items():
-        for name, run in files.items():
-            if name not in continued:
-                try:
-                    with open(name, encoding="utf-8-sig") as file:  # noqa: PTH123 - as `open` elsewhere here
-                        continued[name] = statements(file.read())
-                except (OSError, ValueError, SyntaxError, RecursionError):
-                    continued[name] = {}
+    """What the run has found. `lines`: by file and line the tests that run it, as numbers in `tests`."""
+    lines: dict[str, dict[int, list[int]]] = {}
+    for number, test in enumerate(tests.passed):
+        for name, found in tests.covered.get(test, {}).items():
             of_file = lines.setdefault(name, {})
-            for line in run:
-                of_file.setdefault(continued[name].get(line, line), set()).add(number.get(test, -1))
-    return {
-        "tests": names,
-        "passed": [tests.passed[name] for name in names],
-        "seconds": [round(tests.seconds.get(name, 0.0), 4) for name in names],
-        "lines": {
-            name: {line: sorted(of - {-1}) for line, of in sorted(found.items())}
-            for name, found in sorted(lines.items())
-        },
-        "continued": continued,
-        "said": said[-2000:],
-    }
+            for line in found:
+                of_file.setdefault(line, []).append(number)
+    ended = {name: (passed, round(tests.seconds.get(name, 0.0), 4)) for name, passed in tests.passed.items()}
+    return {"tests": ended, "lines": lines, "said": said[-2000:]}
 
 
 def _unpack(payload: int) -> Any:
@@ -192,7 +160,7 @@ def _unpack(payload: int) -> Any:
             # Younger versions would refuse links that lead out of the project. Here nothing is outside.
             archive.extraction_filter = lambda member, _path: member
             archive.extractall()
-    for name, text in job["changes"].items():
+    for name, text in job.get("changes", {}).items():
         with open(name, "w", encoding="utf-8", errors="surrogatepass", newline="") as changed:  # noqa: PTH123
             changed.write(text)
     return job
@@ -217,14 +185,14 @@ def _main() -> None:
     for stream in (1, 2):
         os.dup2(said, stream)
     pytest.hookimpl(hookwrapper=True)(Tests.pytest_runtest_protocol)
-    tests = Tests(job["tests"], job["order"], Lines(root) if job["trace"] else None)
+    tests = Tests(job["tests"], job.get("order", 0), Lines(root) if job.get("trace") else None)
     # The project's own options may need plugins that are not here, and make errors of warnings about them.
     words = ["-q", "-p", "no:cacheprovider", "-o", "addopts=", "-o", "filterwarnings=default"]
     words.append(f"--rootdir={root}")
-    words += ["--continue-on-collection-errors"] if job["report"] else ["--maxfail=1"]
+    words += ["--continue-on-collection-errors"] if job.get("report") else ["--maxfail=1"]
     files = sorted({name.partition("::")[0] for name in job["tests"] or ()})
     pytest.main([*words, *files], plugins=[tests])
-    if job["report"]:
+    if job.get("report"):
         sys.stdout.flush()
         size = os.lseek(said, 0, os.SEEK_END)
         os.lseek(said, max(size - 4000, 0), os.SEEK_SET)
