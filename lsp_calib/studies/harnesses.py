@@ -70,7 +70,7 @@ def imported_table(paths: Sequence[Path]) -> Table:
     Raises DataError, naming file and document, for what is neither, malformed, or from a broken server.
     """
     rows = [row for path in paths for one in read(path) for row in _rows(one)]
-    return Table("Files of other harnesses", _COLUMNS, rows, _NOTE)
+    return Table("", _COLUMNS, rows, _NOTE)
 
 
 def read(path: Path) -> list[Scored]:

@@ -102,7 +102,14 @@ class Report:
             "notes": list(self.notes),
             "claims": [claim.to_json() for claim in self.claims],
             "studies": {study.name: _study_json(study) for study in self.studies},
+            "imported": [
+                dict(zip(one.columns, row, strict=True)) for one in self._others() for row in one.rows
+            ],
         }
+
+    def _others(self) -> list[Table]:
+        """What other harnesses made."""
+        return [part for one in self.imported for part in one.parts if isinstance(part, Table)]
 
     def print(self) -> None:
         console = Console()
@@ -110,6 +117,7 @@ class Report:
         print_tables(
             [Table("What holds here", ("study", "it says", "here", "verdict"), tuple(rows))], console
         )
+        print_tables(self._others(), console)
         for study in self.studies:
             omitted = sum(bool(cell.why) for cell in study.cells)
             console.print(f"{study.title}: {len(study.cells) - omitted} cells, {omitted} omitted.")

@@ -1,8 +1,9 @@
-"""The studies' tasks asked of a server, and the answers through the page."""
+"""The studies' tasks asked of a server, and what other harnesses made, through the page."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from lsp_calib.corpus.places import line_item_of
 from lsp_calib.corpus.records import read_records
 from lsp_calib.studies.tasks import repair_task
 from lsp_calib.values import ModelIdentity
+
+DATA = Path(__file__).parents[1] / "data"
 
 
 def invoke(*arguments: object) -> Any:
@@ -49,7 +52,11 @@ async def test_bugs_are_fixed_by_a_server_and_stand_on_the_page(
     assert right == sum(len(payload["target"]) % 3 == 0 for payload in payloads)
     assert all(record.logprobs for record in records)
     page = tmp_path / "page"
-    invoke("paper", "--study", "spiess", "--records", folder, "--output", page, "--quiet")
+    (samples,) = (DATA / "harnesses" / "smollm2-135m").glob("samples_python_values_choice_*")
+    common = "--records", folder, "--output", page, "--import", samples, "--json"
+    document = json.loads(invoke("paper", "--study", "spiess", *common).stdout)
     tables = (page / "tables.md").read_text("utf-8")
     assert "codellama-7b" in tables.lower()
-    assert f"{right}" in tables
+    assert [row["right by"] for row in document["imported"]] == ["acc", "acc_norm"]
+    assert tables.index("## Files of other harnesses") > tables.index("codellama-7b")
+    assert "python_values_choice@1.0, 0-shot" in tables
