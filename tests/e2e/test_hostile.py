@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import platform
 import shutil
 import socket
 import sys
@@ -358,7 +359,7 @@ _NUMBERS = {
     "setns": (308, 268), "bpf": (321, 280), "clone3": (435, 435), "fsopen": (430, 430),
     "open_tree": (428, 428), "ptrace": (101, 117), "syslog": (103, 116),
 }  # fmt: skip
-_CALLS = {name: numbers[os.uname().machine != "x86_64"] for name, numbers in _NUMBERS.items()}
+_CALLS = {name: numbers[platform.machine() != "x86_64"] for name, numbers in _NUMBERS.items()}
 _RING = ctypes.c_int(-3)  # KEY_SPEC_SESSION_KEYRING
 _SEARCH = 10  # KEYCTL_SEARCH
 # Where the system lets every user do it.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import platform
 import shutil
 import signal
 import subprocess
@@ -29,7 +30,7 @@ if not sys.platform.startswith("linux"):
 
 LIMITS = Limits(wall_s=20.0)
 TOOLS = {"bwrap", "choom", "prlimit", "setpriv", "timeout"}
-ADD_KEY = 248 if os.uname().machine == "x86_64" else 217
+ADD_KEY = 248 if platform.machine() == "x86_64" else 217
 
 
 def python(source: str, **changes: float) -> tuple[str, str]:

@@ -14,7 +14,7 @@ import functools
 import io
 import json
 import os
-import resource
+import platform
 import secrets
 import selectors
 import shutil
@@ -63,7 +63,7 @@ _PROC, _PROC_AS_IT_IS = ("--proc", "/proc"), ("--ro-bind", "/proc", "/proc")
 _NOT_COPIED = {".git", ".hg", ".venv", "node_modules", "__pycache__"}
 
 # Linux, the tables of system calls; all younger architectures share one.
-KEYCTL = {"x86_64": 250, "ppc64le": 271, "s390x": 280}.get(os.uname().machine, 219)
+KEYCTL = {"x86_64": 250, "ppc64le": 271, "s390x": 280}.get(platform.machine(), 219)
 _GET_KEYRING, _JOIN_SESSION_KEYRING, _SESSION_KEYRING = 0, 1, -3
 
 
@@ -88,6 +88,8 @@ class Limits:
 
     def words(self) -> list[str]:
         """The options of `prlimit`. A lower limit that holds already stays."""
+        import resource  # not there on Windows, where a study is read without running anything
+
         wanted = {"as": self.memory, "cpu": self.cpu_s, "fsize": self.file_size, "nofile": self.open_files}
         wanted |= {"nproc": self.processes, "stack": 8 * _MIB, "memlock": 1 << 16, "sigpending": 512}
         # core: with 0, a kernel that pipes core dumps to a program would still start that program.
@@ -183,7 +185,7 @@ def run(
 def _tool(name: str) -> str:
     path = shutil.which(name)
     if path is None:
-        package = "bubblewrap" if name == "bwrap" else "util-linux"
+        package = {"bwrap": "bubblewrap", "timeout": "coreutils"}.get(name, "util-linux")
         raise SandboxError(
             f"{package} is not installed: generated code runs in bubblewrap alone, which needs `{name}`. "
             f"Nothing was run. Install it: `apt install {package}` on Debian and Ubuntu, `dnf install "
