@@ -90,8 +90,11 @@ class Report:
         yield from self.imported
         for study in self.studies:
             yield from (one for one in study.sections if one.folded)
+        left_out = Table(
+            "", ("task", "left out, and what its verdicts cannot tell"), tuple(tasks.NOTES.items())
+        )
         rows = tuple((note,) for note in self.notes)
-        yield Section("Files", "", (Table("", ("records",), rows),), folded=True)
+        yield Section("Tasks and files", "", (left_out, Table("", ("records",), rows)), folded=True)
 
     def to_wire(self) -> dict[str, Any]:
         """Everything as JSON types."""
@@ -170,9 +173,11 @@ def repeat_studies(
 def _notes(files: Sequence[File], used: Sequence[File]) -> Iterator[str]:
     """Which files were read, and which answer a question that a larger one answers."""
     for file in files:
-        what = (
-            f"`{file.name}`: {file.size} records, {file.header.task}, {file.header.language}, {file.profile}"
-        )
+        header = file.header
+        task = header.task_version or header.task
+        what = f"`{file.name}`: {file.size} records, {task}, {header.language}, {file.profile}"
+        if header.prompt_sha256:
+            what += f", first prompt {header.prompt_sha256}"
         yield what if file in used else f"{what}; another file has more answers to this question"
 
 
@@ -425,7 +430,7 @@ def runs(study: str, folder: Path, data_dir: Path | None, seed: int, say: Say) -
         return Run(SPIESS, f"synthesis-{name}", data_set(name).records, make, reflected)
 
     def repair(name: str) -> Run:
-        make = partial(tasks.repair_task, name, data_dir, None, seed)
+        make = partial(tasks.repair_task, name, data_dir, None, seed, say)
         return Run(SPIESS, f"repair-{name}", data_set(name).records, make, reflected)
 
     def lines(name: str, *, docstrings: bool) -> Run:

@@ -290,11 +290,13 @@ class TestReport:
         text = page.markdown(report)
         assert text.index("## What holds") < text.index("Table 5: raw")
         json.dumps(document, allow_nan=False)
+        assert "Closure-13" in text, "what tasks leave out"
+        assert "HumanEval/20/L0" in text, "a line that no test proves"
 
     def test_what_is_folded_away_is_not_printed(self, records):
         report = repeat_studies("spiess", records, None, lambda _: None)
         folded = [one for one in report.sections() if one.folded]
-        assert {"As served in an editor", "Files"} <= {one.title for one in folded}
+        assert {"As served in an editor", "Tasks and files"} <= {one.title for one in folded}
         shown = page.html(report)
         for one in folded:
             assert f"<details><summary>{one.title}</summary>" in shown
