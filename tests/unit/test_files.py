@@ -256,7 +256,7 @@ _ELSEWHERE = {
     *("inference/processor.py", "inference/models/demands.py", "studies/published.py"),
     "inference/local/compiler.py",
     *("inference/models/cards.py", "inference/process/starting.py"),
-    *("report/markup.py", "studies/data.py"),
+    *("report/markup.py", "studies/data.py", "studies/exact.py"),
     "studies/covering_tests.py",
 }
 
