@@ -14,6 +14,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -144,7 +145,12 @@ def _checked_line(row: Row) -> Row:
     for name, kind in _KINDS.items():
         if type(row[name]) is not kind:
             raise TypeError(f"its {name!r} is not what lm-evaluation-harness 0.4 writes")
-    contents = json.dumps(row["doc"], indent=2, ensure_ascii=False), _asked(row)[0]["arg_0"], row["target"]
+    asked = _asked(row)
+    if not asked or not all(
+        isinstance(one["arg_0"], str) and isinstance(one["arg_1"], (str, dict)) for one in asked
+    ):
+        raise TypeError("its 'arguments' hold no prompts with a choice or with settings")
+    contents = json.dumps(row["doc"], indent=2, ensure_ascii=False), asked[0]["arg_0"], row["target"]
     for name, content in zip(_HASHES, contents, strict=True):
         if row[name] != _sha256(content):
             raise ValueError(f"its {name!r} is not that of its content, so it was changed afterwards")
@@ -193,22 +199,22 @@ def _chosen(path: Path, row: Row) -> float:
     try:
         sums = [float(value) for ((value, _),) in row["resps"]]
         # Choices without the question serve a metric of their own (acc_mutual_info).
-        of_prompt = zip(asked, sums, strict=True)
-        pairs = [
-            (one["arg_0"], one["arg_1"], value)
-            for one, value in of_prompt
-            if one["arg_0"] or value is sums[0]
+        known = [
+            (one, value)
+            for one, value in zip(asked, sums, strict=True)
+            if one["arg_0"] or not asked[0]["arg_0"]
         ]
-    except (TypeError, ValueError, KeyError):
+    except (TypeError, ValueError):
         _refuse(path, number, "does not hold one sum of log-probabilities for each choice")
-    values = np.array([value for *_, value in pairs])
+    values = np.array([value for _, value in known])
     if values.size < 2 or not np.all(np.isfinite(values)) or np.any(values > 0.0):
         _refuse(path, number, f"has {values.tolist()} in place of the log-probabilities of its choices")
-    texts = {prompt + choice for prompt, choice, _ in pairs}
-    apart = len({prompt for prompt, *_ in pairs}) == 1 and not any(
-        one != other and one.startswith(other) for one in texts for other in texts
+    # Of texts of which none begins with another one, at most one can come.
+    texts = sorted(str(one["arg_1"]) for one, _ in known)
+    apart = len({one["arg_0"] for one, _ in known}) == 1 and not any(
+        other.startswith(one) for one, other in pairwise(texts)
     )
-    if not values.any() or (apart and len(texts) == values.size and np.exp(values).sum() > _MOST_TOGETHER):
+    if not values.any() or (apart and np.exp(values).sum() > _MOST_TOGETHER):
         _refuse(
             path,
             number,

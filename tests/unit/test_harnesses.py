@@ -196,6 +196,14 @@ class TestBroken:
         with pytest.raises(DataError, match=str(tmp_path)):
             read(copy_of(CHOICE, tmp_path, change))
 
+    @pytest.mark.parametrize(
+        "arguments",
+        [{}, {"gen_args_0": []}, {"gen_args_0": {"arg_0": 1, "arg_1": "3"}}, {"gen_args_0": {"arg_0": ""}}],
+    )
+    def test_arguments_that_hold_no_prompt_are_refused(self, tmp_path, arguments):
+        with pytest.raises(DataError, match="line 1, cannot be read"):
+            read(copy_of(CHOICE, tmp_path, each(arguments=lambda _: arguments)))
+
     def test_results_of_lm_eval_are_no_samples(self):
         with pytest.raises(DataError, match="is no file of answers that is known"):
             read(RESULTS)
