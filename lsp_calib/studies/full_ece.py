@@ -566,7 +566,10 @@ class TokenReport:
     path: Path
 
     def to_wire(self) -> dict[str, Any]:
-        return {"file": str(self.path), "model": attrs.asdict(self.header.model), **as_json(self.numbers)}
+        found = self.numbers
+        rows = [dict(zip(COLUMNS, row, strict=True)) for row in rows_by_bins(found)]
+        told = {"positions": found.positions, "tokens": found.tokens, "rarity": dict(found.rarity)}
+        return {"file": str(self.path), "model": attrs.asdict(self.header.model), **told, "rows": rows}
 
     def print(self) -> None:
         console, numbers = Console(), self.numbers
@@ -575,23 +578,6 @@ class TokenReport:
         shares = (f"{name}: {100 * share:.1f} %" for name, share in numbers.rarity.items())
         console.print(f"How often each of {numbers.tokens:,} tokens occurs: {', '.join(shares)}.")
         console.print(f"The counts are in {self.path}.", soft_wrap=True)
-
-
-def as_json(numbers: Numbers) -> dict[str, Any]:
-    """The numbers without the counts, as JSON types."""
-    document = attrs.asdict(numbers, filter=lambda field, _: field.name not in ("levels", "counts"))
-    document["levels"] = [
-        {
-            "temperature": level.temperature,
-            "bins": list(BINS),
-            **{name: getattr(level, name).tolist() for name in ("ece", "classwise", "full")},
-            "calibratedFull": level.floor.mean(axis=0).tolist(),
-            "deviations": list(level.deviations),
-            "calibratedDeviations": list(level.floor_deviations),
-        }
-        for level in numbers.levels
-    ]
-    return document
 
 
 def count_tokens(positions: int, data_dir: Path | None, output: Path, asking: AskingOptions) -> TokenReport:

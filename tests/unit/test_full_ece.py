@@ -249,5 +249,5 @@ class TestWithTheRealModel:
         assert result.exit_code == 0, result.output
         told = json.loads(result.stdout)
         assert told["positions"] >= 1000
-        assert told["levels"][0]["bins"] == list(BINS)
+        assert [row["M"] for row in told["rows"]] == [*map(str, BINS), "deviation"] * 2
         assert read_numbers(tmp_path / "token.jsonl").positions == told["positions"]
