@@ -7,14 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from lsp_calib.studies.scoring import Counting, Counts
-from lsp_calib.studies.token_level import classwise_ece, full_ece
-from lsp_calib.studies.token_study import BINS, numbers_of
 from marks import repetitions
-from test_calibration_token_level import entries_of
 from test_study_tasks import SQUARE, projects
 
 from lsp_calib.calibration.calibrators.purpose import Origin
@@ -27,7 +22,6 @@ from lsp_calib.corpus.records import Header, Record, read_records, write_records
 from lsp_calib.errors import SettingsError
 from lsp_calib.inference.choice import EngineChoice, Remote
 from lsp_calib.inference.engine import LoadedModel, Request
-from lsp_calib.inference.local.run import Normaliser
 from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.studies.ask import REFLECTED, Reflected, Studying
 from lsp_calib.studies.page import repeat_studies
@@ -107,33 +101,6 @@ class Host:
 
 async def answered(_: Studying, host: Host, *__: object) -> Answer:
     return Answer(Prompt((), "", PLAIN_VERSION), host.generation)
-
-
-def counted(p: np.ndarray[Any, Any], targets: list[int]) -> Counts:
-    """The counts of these distributions, as logits."""
-    counting = Counting(Normaliser(p.shape[1]), p.shape[1], 1.0, 1 / 500)
-    for row, target in zip(np.log(p).astype(np.float32), targets, strict=True):
-        counting.add(row, target)
-    return counting.counted()
-
-
-def test_counts_give_the_metrics_of_the_whole_distributions() -> None:
-    rng = np.random.default_rng(3)
-    p = rng.dirichlet(np.full(300, 0.05), size=60)
-    p = np.maximum(p, 1e-9) / np.maximum(p, 1e-9).sum(axis=1, keepdims=True)
-    targets = [int(rng.choice(300, p=row)) for row in p]
-    counts = counted(p[:25], targets[:25])
-    counts.add(counted(p[25:], targets[25:]))
-    numbers = numbers_of([counts, counts], 1.5, 2, 1)
-    assert (numbers["positions"], numbers["tokens"]) == (60, 300)
-    right = np.array([row.argmax() == target for row, target in zip(p, targets, strict=True)])
-    assert numbers["accuracy"] == pytest.approx(right.mean())
-    for row in numbers["rows"][: len(BINS)]:
-        for name, metric in (("full", full_ece), ("classwise", classwise_ece)):
-            expected = metric(entries_of(p.astype(np.float32), targets), row["bins"])
-            assert row[name] == pytest.approx(expected, rel=1e-4), (name, row["bins"])
-    assert sum(numbers["rarity"].values()) == pytest.approx(1.0)
-    assert numbers["rarity"]["never"] == pytest.approx(1 - len(set(targets)) / 300)
 
 
 def test_data_sets_and_conditions_are_questions_of_their_own(tmp_path: Path) -> None:
