@@ -208,7 +208,7 @@ class Record:
     stop: a `Stop`'s value. tokens: ids of the answer's tokens, including the one that ended it.
     logprobs: of the tokens, natural logarithms under the unmodified softmax. typed_logprobs: as in `Token`.
     entropies: of the softmax, in nats; empty if unknown.
-    prompt: hash of the prompt, "" if unknown. seed: None if nothing was drawn at random.
+    prompt: hash of the prompt, "" if unknown.
     doubt: whether the probabilities are missing or unreliable; then the lists of them are empty.
     added: the characters that the first token adds to the text; None if unknown or if nothing was typed that
         it could begin with. The text can only be made again from the tokens if that is known.
@@ -235,7 +235,6 @@ class Record:
     typed_logprobs: tuple[float, ...]
     entropies: tuple[float, ...] = ()
     prompt: str = ""
-    seed: int | None = None
     doubt: bool = False
     added: int | None = None
     features: tuple[float | None, ...] = ()
@@ -306,7 +305,6 @@ class Record:
             "surprisal": _whole(self.logprobs, -_NAT),
             "typed": typed or None,
             "entropy": _whole(self.entropies, _ENTROPY) or None,
-            "seed": self.seed,
             "doubt": self.doubt or None,
             "condition": self.condition if self.condition != INSERTING else None,
             "source": self.source or None,

@@ -77,7 +77,6 @@ def records(draw: st.DrawFn) -> Record:
         typed_logprobs=draw(of_tokens),
         entropies=tuple(-value for value in draw(st.just(()) | of_tokens)),
         prompt=draw(st.sampled_from(["", "0123456789abcdef"])),
-        seed=draw(st.none() | st.integers(0, 9)),
         features=draw(listed),
         features_above=draw(listed),
         condition=draw(st.sampled_from(["inserting", "writing-on"])),
@@ -93,7 +92,7 @@ def test_a_line_gives_back_its_record_to_five_digits(record: Record) -> None:
     for name in ("features", "features_above"):
         for value, expected in zip(getattr(again, name), getattr(record, name), strict=True):
             assert value == (None if expected is None else pytest.approx(expected, abs=5.1e-5))
-    for name in ("item", "group", "stratum", "correct", "shown", "stop", "tokens", "prompt", "seed", "doubt"):
+    for name in ("item", "group", "stratum", "correct", "shown", "stop", "tokens", "prompt", "doubt"):
         assert getattr(again, name) == getattr(record, name)
     assert Record.from_row(json.loads(again.to_line())) == again, "what was read once is read the same again"
 
