@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from marks import repetitions
 
 from lsp_calib.studies import tasks
-from lsp_calib.studies.sandbox.bwrap import TestedProgram, all_tests_pass, run_tests
+from lsp_calib.studies.sandbox.bwrap import TEST_LIMITS, TestedProgram, all_tests_pass, run_tests
 
 pytestmark = pytest.mark.usefixtures("walls")
 
@@ -77,6 +78,15 @@ def test_many_are_judged_at_once_and_told_in_order() -> None:
     sources = [RIGHT if at % 3 else "square = abs" for at in range(12)]
     found = list(all_tests_pass([TestedProgram(one, TESTS, ("square",)) for one in sources]))
     assert found == [bool(at % 3) for at in range(12)]
+
+
+def test_giving_up_ends_those_that_run() -> None:
+    sleeper = TestedProgram("import time\ntime.sleep(60)", "", ())
+    found = all_tests_pass([TestedProgram(RIGHT, TESTS, ("square",)), *[sleeper] * 40])
+    started = time.monotonic()
+    assert next(found)
+    found.close()
+    assert time.monotonic() - started < TEST_LIMITS.wall_s / 2
 
 
 def drawn_of(items: Sequence[Any]) -> list[Any]:
