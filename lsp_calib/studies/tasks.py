@@ -209,7 +209,6 @@ LEFT_OUT = frozenset(
 """The bugs that `Bug.left_out` rules out: records of them count in no score."""
 
 _WORD_OR_SIGN = re.compile(r"\w+|[^\w\s]")
-_HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@")
 
 
 @attrs.frozen
@@ -262,7 +261,9 @@ def manysstubs4j(folder: Path | None = None) -> Iterator[Bug]:
 def _of_patch(row: Row) -> Bug:
     project = row["project"]
     (path,) = row["files"]
-    body = _hunk(row["src_patch"])
+    lines = [line.removesuffix("\r") for line in row["src_patch"].split("\n")]
+    (hunk,) = (at for at, line in enumerate(lines) if line.startswith("@@"))
+    body = [line for line in lines[hunk + 1 :] if line[:1] in (" ", "-", "+")]
     # The patch turns the fixed program into the buggy one.
     (fixed,) = (at for at, line in enumerate(body) if line.startswith("-"))
     (buggy,) = (at for at, line in enumerate(body) if line.startswith("+"))
@@ -277,15 +278,6 @@ def _of_patch(row: Row) -> Bug:
         before=tuple(line for at, line in context if at < fixed),
         after=tuple(line for at, line in context if at > fixed),
     )
-
-
-def _hunk(patch: str) -> list[str]:
-    """The lines of a patch's only hunk, with their marks. Raises ValueError if there are several hunks."""
-    lines = [line.removesuffix("\r") for line in patch.split("\n")]
-    starts = [at for at, line in enumerate(lines) if _HUNK.match(line)]
-    if len(starts) != 1:
-        raise ValueError(f"its patch has {len(starts)} hunks, not one")
-    return [line for line in lines[starts[0] + 1 :] if line[:1] in (" ", "-", "+")]
 
 
 def _of_context(row: Row) -> Bug:
@@ -533,8 +525,6 @@ def _documented_lines(
 
 
 def _task(task: str, name: str, items: Sequence[tuple[str, Plain]], language: str, criterion: str) -> Task:
-    if not items:
-        raise DataError(f"Nothing of {name} is left to ask for. Ask for more --samples.")
     return Task(
         task,
         tuple(items),
