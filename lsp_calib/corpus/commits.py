@@ -89,13 +89,8 @@ class Commit:
     at: int
 
 
-@attrs.frozen
-class Change:
-    """A file before and after a commit: ids of its contents, None where it is not there."""
-
-    path: str
-    before: str | None
-    after: str | None
+Change = tuple[str, str | None, str | None]
+"""The path of a file, and the ids of its contents before and after a commit; None where it is not there."""
 
 
 @attrs.frozen
@@ -131,12 +126,13 @@ class Repository:
         found: list[Change] = []
         parts = said.split(b"\0")
         for row, name in zip(parts[::2], parts[1::2], strict=False):
-            modes, ids = row.removeprefix(b":").split(b" ")[:2], row.split(b" ")[2:4]
-            sources = [id_.decode() if mode in _FILE else None for mode, id_ in zip(modes, ids, strict=True)]
+            old_mode, mode, old, new, _ = row.removeprefix(b":").split(b" ")
             path = name.decode("utf-8", "replace")
+            before = old.decode() if old_mode in _FILE else None
+            after = new.decode() if mode in _FILE else None
             is_name = path.isprintable() and "\ufffd" not in path and "/../" not in f"/{path}/"
-            if is_name and sources[0] != sources[1]:
-                found.append(Change(path, *sources))
+            if is_name and before != after:
+                found.append((path, before, after))
         return found
 
     def texts(self, ids: Collection[str]) -> dict[str, str]:
@@ -344,36 +340,34 @@ class AddedLines:
             return []
         below = "" if self.below == PurePosixPath() else str(self.below)
         changed = self.repository.changes(commit, below)
-        found = [one for one in changed or () if self._is_wanted(one)]
+        found = [one for one in changed or () if self._is_wanted(one[0])]
         if changed is None or len(found) > _MOST_FILES:
             self.left_out["commits of too many files, or that are not complete"] += 1
             return []
-        texts = self.repository.texts({id_ for one in found for id_ in (one.before, one.after) if id_})
+        texts = self.repository.texts({id_ for _, *ids in found for id_ in ids if id_})
         versions: list[Version] = []
         removed: set[str] = set()
-        for change in found:
-            ids = [id_ for id_ in (change.before, change.after) if id_]
-            before, after = (split_lines(texts.get(id_ or "") or "") for id_ in (change.before, change.after))
-            difference = _difference(before if change.before else (), after if change.after else ())
-            path = PurePosixPath(change.path)
-            if not all(id_ in texts for id_ in ids):
+        for path, *ids in found:
+            before, after = (split_lines(texts.get(id_, "")) if id_ else () for id_ in ids)
+            difference = _difference(before, after)
+            if any(id_ and id_ not in texts for id_ in ids):
                 self.left_out["changes of large, binary or missing files"] += 1
             elif difference is None:
                 self.left_out["changes of files that were rewritten"] += 1
             else:
                 added, gone = difference
                 removed.update(normalised_line(before[at]) for at in gone)
-                if is_made_by_a_program(path.name, after):
+                if ids[1] and is_made_by_a_program(PurePosixPath(path).name, after):
                     self.left_out["changes of generated files"] += 1
-                elif change.after:
-                    inside = str(path.relative_to(self.below))
+                elif ids[1]:
+                    inside = str(PurePosixPath(path).relative_to(self.below))
                     versions.append(Version(commit.id, inside, after, frozenset(added)))
         return [(version, at) for version in versions for at in self._asked(version, removed)]
 
-    def _is_wanted(self, change: Change) -> bool:
-        if not is_source(PurePosixPath(change.path).relative_to(self.below), self.language):
+    def _is_wanted(self, path: str) -> bool:
+        if not is_source(PurePosixPath(path).relative_to(self.below), self.language):
             return False
-        if self.excluded(str(self.repository.root / change.path)):
+        if self.excluded(str(self.repository.root / path)):
             self.left_out["changes of excluded files"] += 1
             return False
         return True

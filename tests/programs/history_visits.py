@@ -47,11 +47,9 @@ def steps(root: Path = ROOT, head: str = HEAD) -> Iterator[Step]:
         if commits[-1].parents:
             raise DataError("The history is not complete: clone the repository with all of it.")
         for commit in reversed(commits):
-            changes = [one for one in repository.changes(commit) or () if one.path.endswith(".py")]
-            texts = repository.texts([one.after for one in changes if one.after])
-            files = {
-                one.path: split_lines(texts.get(one.after, "")) if one.after else None for one in changes
-            }
+            changes = [one for one in repository.changes(commit) or () if one[0].endswith(".py")]
+            texts = repository.texts([after for *_, after in changes if after])
+            files = {path: split_lines(texts.get(after, "")) if after else None for path, _, after in changes}
             yield Step(commit, *_visits(added, commit), files)
 
 
