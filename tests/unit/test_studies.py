@@ -19,8 +19,7 @@ from lsp_calib.corpus import item_worker
 from lsp_calib.corpus.item_worker import Answer
 from lsp_calib.corpus.places import line_item_of
 from lsp_calib.corpus.records import Header, Record, read_records, write_records
-from lsp_calib.errors import SettingsError
-from lsp_calib.inference.choice import EngineChoice, Remote
+from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.inference.engine import LoadedModel, Request
 from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.studies.ask import REFLECTED, Reflected, Studying
@@ -176,11 +175,6 @@ def test_a_model_is_asked_about_its_answer_and_shown_no_test(monkeypatch: pytest
         text = "".join(part for _, part in request.prompt.segments)
         assert (SQUARE.before + SQUARE.missing).rstrip() in text
         assert "assert" not in text
-
-
-def test_a_server_is_refused_before_anything_is_asked() -> None:
-    with pytest.raises(SettingsError, match="a model on this machine"):
-        Studying(EngineChoice(remote=Remote("http://localhost:1/v1"))).describe()
 
 
 def invoke(*arguments: str) -> Result:
