@@ -111,7 +111,7 @@ def sections() -> list[Section]:
         Section(
             "The authors' script against their text (Virk et al.)",
             "Where the two differ, tables here have a row for each.",
-            (_script(),),
+            (Table("", ("what", "text", "script", "here"), published()[VIRK]["script"]),),
         ),
     ]
 
@@ -276,50 +276,6 @@ def published_against_auc(score: str, model: str = "GPT-3.5") -> list[tuple[floa
         for column, cell in cells.items()
         if measure != "Unskilled" and cell[score] is not None
     ]
-
-
-def _script() -> Table:
-    rows = (
-        (
-            "what is rescaled (4.6)",
-            "the predicted probabilities",
-            "their log-odds",
-            '"Platt on p" and "Platt on log-odds, L2"',
-        ),
-        (
-            "penalty of the fit (4.6)",
-            "none named",
-            "scikit-learn's default, L2 with C = 1",
-            "none, and C = 1",
-        ),
-        (
-            "t of the first tokens (4.7)",
-            "chosen on the other four folds",
-            "1 to 19; shorter answers use all",
-            "1 to 19, the same",
-        ),
-        (
-            "skill that chooses t",
-            "not said by which criterion",
-            "by the best-F1 threshold",
-            "by each criterion's own",
-        ),
-        ("folds (4.6)", "different repositories", "the same, balanced by their sizes", "the same"),
-        (
-            "answers (4.2)",
-            "few-shot, greedy not said",
-            "greedy, at most 100 tokens, up to a newline",
-            "greedy, at most 48 tokens, judged by the first sentence",
-        ),
-        (
-            "1 to 4 (6.4)",
-            "a score",
-            "a sentence of reasoning before it; four shots, one for each rating",
-            "zero-shot, and with Haque's shots where records hold them",
-        ),
-        ("Figure 7", "text: geometric mean", "caption: arithmetic mean", "both curves"),
-    )
-    return Table("", ("what", "text", "script", "here"), rows)
 
 
 def main() -> None:
