@@ -51,13 +51,9 @@ _ENCODER = tuple(sorted(FIT_FEATURES))
 _POORER = tuple(recipe for recipe in SUMMARY_RECIPES if not recipe.needs(ENCODER))
 _NEIGHBOURS = ("encoder.neighbours-cosine-max", "encoder.neighbours-f1-max", "encoder.bm25-mean")
 _DEAR = {
-    "three samples: how alike": ("samples.cosine", "samples.among"),
-    "another prompt: how alike": ("agreement.cosine", "agreement.logprob"),
-    "true or false, right after": ("follow-up.contained-true",),
     "true or false, shown the function alone": ("ask.contained-true",),
     "the probability it states": ("verbalised.confidence",),
     "its mark from 1 to 4": ("scale.mean",),
-    "how much likelier the code is given it": ("likelihood.gain",),
 }
 SHIPPED = "of tokens, and the encoder (what ships)"
 _BESIDE = "what ships, and "
