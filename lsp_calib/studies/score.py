@@ -20,7 +20,6 @@ from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, quietl
 from lsp_calib.calibration.scores import brier_score
 from lsp_calib.calibration.validation import FirstT, Interval, grouped_folds, select_first_t
 from lsp_calib.completion.prompt import PLAIN_VERSION
-from lsp_calib.confidence.features import arithmetic_mean, geometric_mean
 from lsp_calib.corpus.functions import SUMMARY
 from lsp_calib.corpus.places import FEWEST
 from lsp_calib.corpus.records import Header, Record, groups_of, read_records
@@ -608,11 +607,24 @@ def _first(answers: Answers, seed: int) -> dict[str, FirstT]:
     """The number of first tokens, as Virk et al. choose it, over p by maximum likelihood."""
     if min(answers.right, answers.n - answers.right) < FEWEST_TO_TEST or answers.empty.any():
         return {}
-    of = answers.logprobs, answers.correct, answers.groups, FIRST
-    return {
-        name: select_first_t(*of, fit=line, folds=FOLDS, seed=seed, mean=mean, together=True)
-        for name, mean in ((FIRST_T, geometric_mean), (FIRST_T_ARITHMETIC, arithmetic_mean))
+    # Instead of its tokens, the mean of each number of first ones.
+    counts = np.arange(1, answers.padded.shape[1] + 1)
+    means = {
+        FIRST_T: np.exp(np.cumsum(answers.padded, axis=1) / counts),
+        FIRST_T_ARITHMETIC: np.cumsum(np.exp(answers.padded), axis=1) / counts,
     }
+    found = {}
+    for name, of in means.items():
+        rows = [row[: len(item)].tolist() for row, item in zip(of, answers.logprobs, strict=True)]
+        found[name] = select_first_t(
+            *(rows, answers.correct, answers.groups, FIRST),
+            fit=line,
+            folds=FOLDS,
+            seed=seed,
+            together=True,
+            mean=lambda row, t: min(row[min(t or len(row), len(row)) - 1], 1.0),
+        )
+    return found
 
 
 def _correlations(logs: Mapping[str, FloatArray]) -> dict[tuple[str, str], float]:

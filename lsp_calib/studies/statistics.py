@@ -230,17 +230,20 @@ class Resamples:
 
     def auc(self, confidence: FloatArray) -> Interval:
         """The area under the ROC curve."""
-        # Weights of right and wrong answers at each distinct confidence, ascending: (resamples, distinct).
+        # How often wrong answers up to each place of the order are drawn; equal confidences count half.
         order = np.argsort(confidence, kind="stable")
-        begins = np.flatnonzero(np.diff(confidence[order], prepend=-np.inf))
-        weights = self._drawn[:, self._codes[order]].astype(np.float64)
-        right, wrong = (
-            np.add.reduceat(weights * of[order], begins, axis=1) for of in (self.correct, ~self.correct)
-        )
-        ranked = np.einsum("rd,rd->r", right, np.cumsum(wrong, axis=1) - wrong / 2.0)
-        positive = right.sum(axis=1)
+        ranked = confidence[order]
+        weights = self._drawn[:, self._codes[order]].astype(np.float32)
+        wrong = np.zeros((weights.shape[0], ranked.size + 1), dtype=np.float32)
+        np.cumsum(weights * ~self.correct[order], axis=1, out=wrong[:, 1:])
+        places = np.flatnonzero(self.correct[order])
+        begins = np.searchsorted(ranked, ranked[places], "left")
+        ends = np.searchsorted(ranked, ranked[places], "right")
+        right = weights[:, places]
+        above = np.sum(right * (wrong[:, begins] + wrong[:, ends]), axis=1, dtype=np.float64) / 2.0
+        positive = right.sum(axis=1, dtype=np.float64)
         pairs = positive * (self._n - positive)
-        found = np.divide(ranked, pairs, out=np.full(pairs.size, np.nan), where=pairs > 0)
+        found = np.divide(above, pairs, out=np.full(pairs.size, np.nan), where=pairs > 0)
         return self._interval(auc(confidence, self.correct), found)
 
     def ece(self, confidence: FloatArray) -> Interval:
