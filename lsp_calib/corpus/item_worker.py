@@ -1,7 +1,7 @@
 """Asks a model for one item of a task: in this process, in another one, or on another machine.
 
 The server's own functions make the prompt and read the answer: of a line (`Completing`), and of a summary
-(`Summarising`), which is compared with what a person wrote. A task may ask in another way, see `tasks.Task`.
+(`Summarising`), which is compared with what a person wrote. A task may ask in another way, see `places.Task`.
 Verdicts are given before a record is written: records keep no text.
 
 An engine is opened once in a process, on an event loop in a thread of its own; any thread may ask it.

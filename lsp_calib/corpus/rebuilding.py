@@ -8,7 +8,7 @@ that they are the same as when the record was made. Of the answer the text is ta
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import attrs
@@ -35,7 +35,6 @@ from lsp_calib.inference.models import sidecar
 from lsp_calib.inference.models.cards import ModelCard, locate
 from lsp_calib.values import Generation, Observation, Prompt, Stop, Timing, Token
 
-TextFeatures = Callable[[Cursor, str], Mapping[str, float]]
 LINES = Task("line", ())
 """The task of the records whose items are places in source."""
 
@@ -67,7 +66,7 @@ def recompute_features(path: Path, sources: Path, model: str | None = None, task
     card, file = locate(model or header.model.name)
     if header.model.sha256:
         sidecar.verify(file, header.model.sha256)
-    header, records = with_features(header, records, sources, card, _pieces(file), task=task)
+    header, records = with_features(header, records, sources, card, _pieces(file), task)
     write_records(path, header, records)
     return sum(bool(record.features) for record in records)
 
@@ -78,13 +77,11 @@ def with_features(
     sources: Path,
     card: ModelCard,
     pieces: Sequence[bytes],
-    compute: TextFeatures = text_features,
     task: Task = LINES,
 ) -> tuple[Header, list[Record]]:
     """The header and records with today's verdicts and text features; answers that are not offered have none.
 
-    card: of the model that answered. pieces: the bytes of its tokens by id. compute: gives the features of a
-    text inserted at a cursor. task: as for `recompute_features`.
+    card: of the model that answered. pieces: the bytes of its tokens by id. task: that of the records.
     Raises DataError as `rebuild` does, and for records judged by what the task does not judge by.
     """
     if any(set(record.correct).difference(task.criteria) for record in records):
@@ -98,7 +95,7 @@ def with_features(
         record, item, text = one.record, one.item, one.text
         payload = payloads.get(record.item, {})
         cursors = (item.cursor, without_below(item.cursor)) if text else ()
-        values = [listed.ordered(compute(cursor, text)) for cursor in cursors] or [(), ()]
+        values = [listed.ordered(text_features(cursor, text)) for cursor in cursors] or [(), ()]
         found.append(
             attrs.evolve(
                 record,
@@ -161,7 +158,7 @@ def rebuild(
 
 
 def item_of(record: Record, sources: Path, language: str = "python") -> LineItem:
-    """The place that a record names, in the source below `sources`, as `lines` draws it.
+    """The place that a record names, in the source below `sources`, as `places` draws it.
 
     language: of the source. Raises DataError if there is no such file or place.
     """

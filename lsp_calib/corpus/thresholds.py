@@ -65,7 +65,7 @@ class Rule:
 class Thresholds:
     """The rules by criterion, and what their numbers hold for.
 
-    version, encoder, sha256: as in `header.SimilarityList`.
+    version, encoder, sha256: as in `records.SimilarityList`.
     """
 
     version: int

@@ -59,10 +59,15 @@ def texts(card: ModelCard, sources: Path, *records: Record) -> list[str]:
     return [found.text for found in recomputed.rebuild(HEADER, records, sources, card, PIECES)]
 
 
-def lengths(cursor: Cursor, text: str) -> Mapping[str, float]:
-    """A feature that tells the cursors with and without the text below apart."""
-    names = FeatureList.present().names
-    return {names[0]: float(len(cursor.lines)), names[1]: float(len(text))}
+@pytest.fixture
+def lengths(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Features that tell the cursors with and without the text below apart."""
+    first, second, *_ = FeatureList.present().names
+
+    def counted(cursor: Cursor, text: str) -> Mapping[str, float]:
+        return {first: float(len(cursor.lines)), second: float(len(text))}
+
+    monkeypatch.setattr(recomputed, "text_features", counted)
 
 
 @pytest.mark.parametrize("kind", ["", NEW_LINE])
@@ -132,13 +137,14 @@ def test_answers_that_were_not_offered_have_no_text(card: ModelCard, sources: Pa
     assert texts(card, sources, runaway, empty) == ["", ""]
 
 
+@pytest.mark.usefixtures("lengths")
 def test_verdicts_are_of_what_is_offered_today(card: ModelCard, sources: Path) -> None:
     """A record from before a rule: surplus closers were offered, or the whole answer was withheld."""
     answer = (RETURN, X, CLOSERS, END)
     offered, withheld = record("9:5", answer, exact=False), record("9:5", answer, exact=False, shown=False)
     with pytest.raises(DataError, match="do not give the answer"):
         texts(card, sources, offered)
-    _, found = recomputed.with_features(HEADER, [offered, withheld], sources, card, PIECES, lengths)
+    _, found = recomputed.with_features(HEADER, [offered, withheld], sources, card, PIECES)
     assert [one.correct["exact"] and one.shown for one in found] == [True, True]
     assert all(one.features[1] == len("return x") for one in found)
 
@@ -180,10 +186,11 @@ def test_records_of_other_tasks_and_prompts_are_refused(card: ModelCard, sources
             list(recomputed.rebuild(header, [], sources, card, PIECES))
 
 
+@pytest.mark.usefixtures("lengths")
 def test_features_with_and_without_the_text_below(card: ModelCard, sources: Path) -> None:
     right = record("9:5", (RETURN, X, END), exact=True)
     empty = record("9:5", (END,), exact=False, shown=False)
-    header, found = recomputed.with_features(HEADER, [right, empty], sources, card, PIECES, lengths)
+    header, found = recomputed.with_features(HEADER, [right, empty], sources, card, PIECES)
     assert header.features == FeatureList.present()
     rest = (None,) * (len(FeatureList.present().names) - 2)
     lines = SOURCE.count("\n") + 1
@@ -220,7 +227,7 @@ def test_verdicts_of_tests_are_not_lost(card: ModelCard, sources: Path) -> None:
     first = record("9:5", (RETURN, X, END), exact=True)
     judged = attrs.evolve(first, correct={"exact": True, "tests": True})
     with pytest.raises(DataError, match="projects' tests"):
-        recomputed.with_features(HEADER, [first, judged], sources, card, PIECES, lengths)
+        recomputed.with_features(HEADER, [first, judged], sources, card, PIECES)
 
 
 @pytest.mark.parametrize(("first", "passes"), [(_RETURN, True), (RADIUS, False)])
@@ -236,8 +243,8 @@ def test_an_infilled_line_is_judged_by_its_tests_again(
         "", tokens, exact=passes, item=missing.id, group="f/0", correct=judged, stratum="line-start"
     )
     header = attrs.evolve(HEADER, task="infill")
-    _, (found,) = recomputed.with_features(header, [answer], tmp_path, card, PIECES, lengths, task)
+    _, (found,) = recomputed.with_features(header, [answer], tmp_path, card, PIECES, task)
     assert found.correct == {"exact": passes, "tests": passes}
     other = attrs.evolve(answer, item="set/f/1/L1")
     with pytest.raises(DataError, match="no item"):
-        recomputed.with_features(header, [other], tmp_path, card, PIECES, lengths, task)
+        recomputed.with_features(header, [other], tmp_path, card, PIECES, task)
