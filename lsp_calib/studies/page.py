@@ -81,10 +81,10 @@ class Report:
 
     def sections(self) -> Iterator[Section]:
         """All of the page, in order."""
-        if self.claims:
-            rows = tuple(claim.cells() for claim in self.claims)
-            yield Section("What holds", RULE, (Table("", CLAIM_COLUMNS, rows),))
         yield from self.exactly
+        if self.claims:
+            rows = [claim.cells() for claim in self.claims]
+            yield Section("What holds", RULE, [Table("", CLAIM_COLUMNS, rows)])
         for study in self.studies:
             yield from (one for one in study.sections if not one.folded)
         yield from self.imported
@@ -332,7 +332,8 @@ figure figcaption { color: var(--muted); font-size: 13px; max-width: 440px; }
   section { break-inside: auto; }
   tr, figure { break-inside: avoid; }
   h2, h3 { break-after: avoid; }
-  figure { width: 31%; margin: 4px 2% 4px 0; }
+  figure { width: 47%; margin: 4px 2% 4px 0; }
+  figure figcaption, .note { font-size: 8pt; line-height: 1.25; max-width: none; }
   figure img { width: 100%; }
   details > :not(summary) { display: none; }
 }
@@ -388,8 +389,12 @@ def _words(text: str) -> Markup:
 
 
 def _cells(row: Sequence[str]) -> list[Markup]:
-    # An interval is not broken over lines.
-    return [_words(re.sub(r"(?<=\d) to (?=[+−\d])", "\u00a0to\u00a0", cell)) for cell in row]
+    # Neither an interval nor the scores of a cell are broken over lines.
+    return [_words(re.sub(r"(?<=\d) to (?=[+−\d])| / ", _unbroken, cell)) for cell in row]
+
+
+def _unbroken(spaced: re.Match[str]) -> str:
+    return spaced[0].replace(" ", "\u00a0")
 
 
 def _numeric(table: Table, column: int) -> bool:
