@@ -144,6 +144,10 @@ class TestHowItsEndIsTold:
     def test_of_much_output_the_beginning_is_kept(self) -> None:
         assert python("print('a' * 100 + 'b' * 100000)", output=150)[1] == "a" * 100 + "b" * 50
 
+    def test_a_program_that_does_not_start_is_no_wrong_answer(self) -> None:
+        with pytest.raises(SandboxError, match=r"did not start in the sandbox.*status 127.*/no/such/program"):
+            run(["/no/such/program"], payload=b"x")
+
     def test_a_run_is_stopped(self) -> None:
         stop = threading.Event()
         threading.Timer(0.3, stop.set).start()

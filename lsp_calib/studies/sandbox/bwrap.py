@@ -145,7 +145,7 @@ def run(
     argv: the first word is an absolute path. payload: a file for it; the numbers of its descriptor and of two
     that serve to prove that the program ran to its end (see `harness`) follow as further words of argv.
     environment: a virtual environment to show, read-only. proc: how to show /proc, without a trial.
-    Raises SandboxError if bubblewrap is missing or does not work here.
+    Raises SandboxError if bubblewrap is missing or does not work here, and if the payload was not read.
     """
     proc, limits, stop = proc or usable(), limits or Limits(), stop or threading.Event()
     token = secrets.token_bytes(16)
@@ -172,6 +172,7 @@ def run(
             raise
         told = _told(status)
         returned = os.pread(proof, 64, 0) == token
+        begun = payload is None or os.lseek(channels[0], 0, os.SEEK_CUR) > 0
     if not ended and "exit-code" not in told:
         raise SandboxError(
             f"bubblewrap could not build the sandbox: {stderr.strip()[-300:] or 'it was killed'}. Nothing "
@@ -179,6 +180,10 @@ def run(
             "kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0."
         )
     ended = ended or _ended(told["exit-code"])
+    if not begun and ended != "stopped":
+        raise SandboxError(
+            f"A program did not start in the sandbox, so nothing was judged: {ended}. {stderr.strip()[-300:]}"
+        )
     return ProgramOutcome(ended, returned and ended == "exit status 0", stdout, stderr)
 
 
