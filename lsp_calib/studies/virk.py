@@ -101,7 +101,7 @@ def build(files: Sequence[File], others: Sequence[File], seed: int = 0) -> Study
         reference=published()[VIRK]["reference"],
         caveats=CAVEATS,
         cells=(*cells, *asked),
-        sections=tuple(_sections(cells, asked, others, seed)),
+        sections=tuple(_sections(cells, asked, others)),
         quoted=_quoted,
     )
 
@@ -141,9 +141,7 @@ def scored(cells: Iterable[Cell], judge: str = "", prompting: str = "") -> list[
     ]
 
 
-def _sections(
-    cells: Sequence[Cell], asked: Sequence[Cell], files: Sequence[File], seed: int
-) -> Iterator[Section]:
+def _sections(cells: Sequence[Cell], asked: Sequence[Cell], files: Sequence[File]) -> Iterator[Section]:
     best = scored(cells, BEST)
     plain = scored(best, prompting=BM25)
     yield Section(
@@ -163,7 +161,7 @@ def _sections(
         "probable a model finds its own tokens, by position.",
         (
             *_example(plain),
-            *(_reliability(cell, seed) for cell in plain[:1] + _python(plain)[:1]),
+            *(_reliability(cell) for cell in plain[:1] + _python(plain)[:1]),
             *_positions(plain[:1]),
         ),
     )
@@ -187,7 +185,7 @@ def _sections(
     yield Section(
         "Virk et al.: all measures, and the other reliability plots",
         "The same rescaling for every measure.",
-        (*map(_measures, best), *(_reliability(cell, seed) for cell in best if cell not in plain[:1])),
+        (*map(_measures, best), *(_reliability(cell) for cell in best if cell not in plain[:1])),
         folded=True,
     )
 
@@ -321,11 +319,12 @@ def _short(item: str) -> str:
     return item.rpartition(":")[2].rpartition(".")[2][:40]
 
 
-def _reliability(cell: Cell, seed: int) -> Picture:
+def _reliability(cell: Cell) -> Picture:
     """The reliability of the headline before and after rescaling."""
     rows = cell.known(HEADLINE), cell.known(HEADLINE, LINE, APART)
     with quietly():
-        raw, rescaled = (reliability(row.confidence, row.correct, seed=seed) for row in rows)
+        # One resample: the calibrated band is not drawn.
+        raw, rescaled = (reliability(row.confidence, row.correct, resamples=1) for row in rows)
     notes = tuple(f"skill {signed(row.skill.value)}" for row in rows)
     return Picture(
         f"virk-{cell.answers.stem}",
