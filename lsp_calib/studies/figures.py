@@ -673,7 +673,8 @@ def of_spiess(
             "Ask T/F: rescaled on HumanEval and MBPP, and raw on HumanEval, as in Figure 7: AUC beside ECE",
             partial(draw_row, [_asked(first[name], name, line) for name, line in wanted]),
         )
-    ours = {score: list(_against_auc(columns.values(), score)) for score in ("skill", "ece")}
+    cells = [cell for found in columns.values() for cell in found]
+    ours = {score: list(against_auc(cells, score)) for score in ("skill", "ece")}
     yield Picture(
         "spiess-figure-8",
         "AUC against the rescaled ECE and the rescaled skill of each measure and data set, as in Figure 8",
@@ -732,9 +733,10 @@ def _figure_5(cell: Cell, bare: Sequence[Cell]) -> Picture:
     )
 
 
-def _against_auc(columns: Iterable[Sequence[Cell]], score: str) -> Iterator[tuple[float, float]]:
-    for cell in (cell for cells in columns for cell in cells if not cell.why):
-        if cell.answers.right < FEWEST_TO_TEST:
+def against_auc(cells: Iterable[Cell], score: str) -> Iterator[tuple[float, float]]:
+    """(AUC, score) of the study's measures of each cell after its rescaling. score: "skill" or "ece"."""
+    for cell in cells:
+        if cell.why or cell.answers.right < FEWEST_TO_TEST:
             continue
         for measure in _MEASURES:
             raw, row = cell.row(measure), cell.row(measure, ON_LN_P, RANDOM)

@@ -93,8 +93,8 @@ class Report:
         left_out = Table(
             "", ("task", "left out, and what its verdicts cannot tell"), tuple(tasks.NOTES.items())
         )
-        rows = tuple((note,) for note in self.notes)
-        yield Section("Tasks and files", "", (left_out, Table("", ("records",), rows)), folded=True)
+        read = Table("", ("records",), [(note,) for note in self.notes])
+        yield Section("Tasks and files", "", (left_out, read), folded=True)
 
     def to_wire(self) -> dict[str, Any]:
         """Everything as JSON types."""

@@ -15,7 +15,7 @@ import numpy as np
 from lsp_calib.calibration.validation import Interval
 from lsp_calib.report.words import signed
 from lsp_calib.studies.exact import published_against_auc
-from lsp_calib.studies.figures import of_spiess
+from lsp_calib.studies.figures import against_auc, of_spiess
 from lsp_calib.studies.published import (
     SPIESS,
     SPIESS_NAMES,
@@ -258,7 +258,7 @@ def _sections(cells: Sequence[Cell], served: Sequence[Cell], seed: int) -> Itera
         "Spiess et al., Figures 7 and 8: AUC, ECE and skill",
         "Rank correlation over the six measures of the study's tasks, after its rescaling, one model at a "
         "time. The points share their answers: no interval is given.",
-        (_auc_against(cells), *_same_auc(cells)),
+        (_auc_against(cells),),
     )
     yield Section(
         "Spiess et al., 4.1.3 and appendix: do measures agree, and how often is 50 % said?",
@@ -491,21 +491,6 @@ def _ours(cell: Cell | None, measure: str, name: str) -> str:
     return f"{row.brier:.2f} / {ranged(row.skill)} / {ece}"
 
 
-def against_auc(cells: Iterable[Cell]) -> dict[str, list[tuple[float, float]]]:
-    """(AUC, score) of the study's measures of each cell after its rescaling: by "ece" and "skill"."""
-    found: dict[str, list[tuple[float, float]]] = {"ece": [], "skill": []}
-    for cell in cells:
-        for measure in MEASURES:
-            raw, platt = cell.row(measure), cell.row(measure, LINE, RANDOM)
-            if raw is None or platt is None or raw.auc is None or raw.auc.value is None:
-                continue
-            if platt.skill.value is not None:
-                found["skill"].append((raw.auc.value, platt.skill.value))
-            if platt.ece is not None and platt.ece.value is not None:
-                found["ece"].append((raw.auc.value, platt.ece.value))
-    return found
-
-
 def of_figure_8(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
     """The cells of the study's tasks and criteria, by model."""
     found: dict[str, list[Cell]] = {}
@@ -523,56 +508,26 @@ def correlation(points_: Sequence[tuple[float, float]]) -> float | None:
 
 
 def _auc_against(cells: Sequence[Cell]) -> Table:
-    all_points: dict[str, Mapping[str, list[tuple[float, float]]]] = {
-        f"{model} (published)": {score: published_against_auc(score, model) for score in ("skill", "ece")}
+    scores = "skill", "ece"
+    found = {
+        f"{model} (published)": [published_against_auc(score, model) for score in scores]
         for model in table(SPIESS, "6")
     }
-    all_points |= {model: against_auc(found) for model, found in of_figure_8(cells).items()}
+    for model, of_model in of_figure_8(cells).items():
+        found[model] = [list(against_auc(of_model, score)) for score in scores]
     rows = [
-        (
-            model,
-            *(
-                f"{signed(correlation(found[score]))} ({len(found[score])} points)"
-                for score in ("skill", "ece")
-            ),
-        )
-        for model, found in all_points.items()
+        (model, *(f"{signed(correlation(one))} ({len(one)} points)" for one in both))
+        for model, both in found.items()
     ]
-    note = "ECE counts where the rescaled skill is 0.05 or more, as the tables print it."
+    note = (
+        "ECE counts where the rescaled skill is 0.05 or more, as the tables print it; cells with 10 right "
+        f"answers or more. Published in Figure 7: {said(SPIESS, 'sameAUC')['says']}"
+    )
     return Table(
         "Rank correlation of AUC",
         ("model", "with the rescaled skill", "with the rescaled ECE"),
         tuple(rows),
         note,
-    )
-
-
-def _same_auc(cells: Sequence[Cell]) -> Iterator[Table]:
-    """The two raw rows of the study's measures of AUC within 0.01 that differ most in ECE."""
-    found = [
-        (row.auc.value, row.ece.value, cell, measure)
-        for of_model in of_figure_8(cells).values()
-        for cell in of_model
-        for measure in MEASURES
-        if (row := cell.row(measure)) is not None
-        and row.auc is not None
-        and row.ece is not None
-        and row.auc.value is not None
-        and row.ece.value is not None
-    ]
-    near = [(a, b) for a in found for b in found if abs(a[0] - b[0]) <= 0.01 and a[1] < b[1] and a[0] >= 0.6]
-    if not near:
-        return
-    pair = max(near, key=lambda both: both[1][1] - both[0][1])
-    rows = [
-        (f"{cell.model}, {_name(cell)}, {SPIESS_NAMES[measure]}", f"{auc:.2f}", f"{ece:.2f}")
-        for auc, ece, cell, measure in pair
-    ]
-    yield Table(
-        "Nearly the same AUC, other raw ECE",
-        ("answers and measure", "AUC", "raw ECE"),
-        tuple(rows),
-        f"Published: {said(SPIESS, 'sameAUC')['says']}",
     )
 
 

@@ -19,6 +19,7 @@ from lsp_calib.calibration.scores import expected_calibration_error, skill_score
 from lsp_calib.calibration.validation import Interval, percentile_interval
 from lsp_calib.report.words import signed
 from lsp_calib.studies import spiess, virk
+from lsp_calib.studies.figures import against_auc
 from lsp_calib.studies.published import FULL_ECE, SPIESS, VIRK, said, table
 from lsp_calib.studies.score import (
     APART,
@@ -335,8 +336,8 @@ def _auc_tells(cells: Sequence[Cell]) -> Claim:
     says = "AUC goes with the rescaled skill (rank correlation 0.7 or more), and less with the rescaled ECE."
     found = {}
     for model, of_model in spiess.of_figure_8(cells).items():
-        points = spiess.against_auc(of_model)
-        found[model] = correlation(points["skill"]), correlation(points["ece"]), len(points["skill"])
+        skills, eces = (list(against_auc(of_model, score)) for score in ("skill", "ece"))
+        found[model] = correlation(skills), correlation(eces), len(skills)
     if not found:
         return Claim(SPIESS, "Figure 8", says, NOT_RUN)
     words = {
