@@ -328,10 +328,11 @@ figure figcaption { color: var(--muted); font-size: 13px; max-width: 440px; }
 @media print {
   main { max-width: none; padding: 0; margin: 0; }
   body { font-size: 9.5pt; }
-  td, th { font-size: 7.5pt; line-height: 1.2; padding: 1px 5px 1px 0; }
+  td, th { font-size: 7pt; line-height: 1.2; padding: 1px 4px 1px 0; }
   section { break-inside: auto; }
   tr, figure { break-inside: avoid; }
-  h2, h3 { break-after: avoid; }
+  h2, h3, h2 + p { break-after: avoid; }
+  .scroll { overflow: visible; }
   figure { width: 47%; margin: 4px 2% 4px 0; }
   figure figcaption, .note { font-size: 8pt; line-height: 1.25; max-width: none; }
   figure img { width: 100%; }
@@ -390,7 +391,7 @@ def _words(text: str) -> Markup:
 
 def _cells(row: Sequence[str]) -> list[Markup]:
     # Neither an interval nor the scores of a cell are broken over lines.
-    return [_words(re.sub(r"(?<=\d) to (?=[+−\d])| / ", _unbroken, cell)) for cell in row]
+    return [_words(re.sub(r"(?<=\d) to (?=[+−\d])|(?<!\)) / ", _unbroken, cell)) for cell in row]
 
 
 def _unbroken(spaced: re.Match[str]) -> str:
