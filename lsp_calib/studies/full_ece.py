@@ -248,12 +248,10 @@ def _deviation(errors: FloatArray) -> npt.NDArray[np.float64]:
 
 @attrs.frozen
 class Numbers:
-    """What a file of counts says. texts, fitted: functions counted, and read for the temperature before them.
-    rarity: shares of the vocabulary by how often a token occurs. counts: of each level, as the file has them.
-    """
+    """What a file of counts says. texts: functions counted. rarity: shares of the vocabulary by how often a
+    token occurs. counts: of each level, as the file has them."""
 
     texts: int
-    fitted: int
     positions: int
     tokens: int
     accuracy: float
@@ -268,7 +266,6 @@ class Numbers:
         positions, tokens = sum(counts[0]["hits"]), document["tokens"]
         return cls(
             document["texts"],
-            document["fittedTexts"],
             positions,
             tokens,
             sum(counts[0]["topHits"]) / positions,
