@@ -43,6 +43,8 @@ _NOTE = (
 )
 # Of the probabilities of choices together: they are rounded.
 _MOST_TOGETHER = 1.001
+# No log-probability of a token is less: logits are apart by some hundreds at most.
+_LEAST = -1e6
 
 
 @attrs.frozen(eq=False)
@@ -150,6 +152,8 @@ def _checked_line(row: Row) -> Row:
         isinstance(one["arg_0"], str) and isinstance(one["arg_1"], (str, dict)) for one in asked
     ):
         raise TypeError("its 'arguments' hold no prompts with a choice or with settings")
+    if not all(isinstance(name, str) for name in row["metrics"]):
+        raise TypeError("its 'metrics' are no names")
     contents = json.dumps(row["doc"], indent=2, ensure_ascii=False), asked[0]["arg_0"], row["target"]
     for name, content in zip(_HASHES, contents, strict=True):
         if row[name] != _sha256(content):
@@ -317,7 +321,7 @@ def _texts(path: Path, document: object) -> list[list[Any]]:
 
 def _checked_logprobs(path: Path, number: int, found: object) -> list[float]:
     if not isinstance(found, list) or not all(
-        type(one) in (int, float) and -math.inf < one <= 0 for one in found
+        type(one) in (int, float) and _LEAST <= one <= 0 for one in found
     ):
         _refuse(
             path, number, "has no `logprobs`: the log-probability of each token of its text, none above 0"

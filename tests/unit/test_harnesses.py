@@ -126,7 +126,9 @@ class TestTexts:
         rows = imported_table([path]).rows
         assert [row[3:5] for row in rows] == [("24", "26 %"), ("24", "26 %")]
 
-    @pytest.mark.parametrize("logprobs", [None, [0.1], [float("-inf")], ["-1"], [True], -1.0], ids=str)
+    @pytest.mark.parametrize(
+        "logprobs", [None, [0.1], [float("-inf")], [-(10**400)], ["-1"], [True], -1.0], ids=str
+    )
     def test_what_is_no_list_of_log_probabilities_is_refused(self, tmp_path, logprobs):
         path = copy_of(WRITTEN, tmp_path, each(logprobs=lambda _: logprobs))
         with pytest.raises(DataError, match="document 0, has no `logprobs`"):
@@ -203,6 +205,10 @@ class TestBroken:
     def test_arguments_that_hold_no_prompt_are_refused(self, tmp_path, arguments):
         with pytest.raises(DataError, match="line 1, cannot be read"):
             read(copy_of(CHOICE, tmp_path, each(arguments=lambda _: arguments)))
+
+    def test_metrics_that_are_no_names_are_refused(self, tmp_path):
+        with pytest.raises(DataError, match="its 'metrics' are no names"):
+            read(copy_of(CHOICE, tmp_path, each(metrics=lambda _: [["acc"]])))
 
     def test_results_of_lm_eval_are_no_samples(self):
         with pytest.raises(DataError, match="is no file of answers that is known"):
