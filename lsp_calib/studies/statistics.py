@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from types import MappingProxyType
 from typing import Literal
 
@@ -53,24 +53,33 @@ class Lines:
 _LONGEST = 3.0
 
 
-def line(x: FloatArray, correct: BoolArray, ridge: float = 1e-12, intercept: bool = True) -> Lines:
+def line(
+    x: FloatArray,
+    correct: BoolArray,
+    ridge: float = 1e-12,
+    intercept: bool = True,
+    weights: FloatArray | float = 1.0,
+) -> Lines:
     """Logistic regression over one number, by Newton's method.
 
     x, correct: of shape (n,), or one or both (m, n) for m fits at once, as permutations and choices need.
     ridge: 1 / C of scikit-learn, which does not weigh on the intercept; so little of it is maximum
     likelihood, but finite where a threshold separates right from wrong. The result is that of scikit-learn.
+    weights: of the answers, shape (n,) or (m, n): 0 for those that a fit leaves out.
     """
     centre = x.mean(axis=-1, keepdims=True) if intercept else np.zeros_like(x[..., :1])
     spread = np.sqrt(np.mean((x - centre) ** 2, axis=-1, keepdims=True))
     spread = np.where(spread > 0.0, spread, 1.0)
     z, penalty = (x - centre) / spread, ridge / spread**2
-    rate = np.clip(np.mean(correct, axis=-1, keepdims=True), 1e-9, 1.0 - 1e-9)
+    among = weights + np.zeros_like(x)
+    right = np.sum(among * correct, axis=-1, keepdims=True) / np.sum(among, axis=-1, keepdims=True)
+    rate = np.clip(right, 1e-9, 1.0 - 1e-9)
     slope = np.zeros(np.broadcast_shapes(spread.shape, rate.shape))
     constant = slope + np.log(rate / (1.0 - rate)) * intercept
     for _ in range(100):
         p = expit(slope * z + constant)
-        weight = p * (1.0 - p)
-        missed = p - correct
+        weight = p * (1.0 - p) * weights
+        missed = (p - correct) * weights
         uphill = np.sum(missed * z, axis=-1, keepdims=True) + penalty * slope
         across = np.sum(weight * z * z, axis=-1, keepdims=True) + penalty + 1e-12
         if intercept:
@@ -133,6 +142,25 @@ class _Over:
         return self.curve.predict(self.input(log_p))
 
 
+@attrs.frozen
+class Platt:
+    """A study's line over some input: a `Fit`, and all folds at once. ridge, intercept: as for `line`."""
+
+    input: Callable[[FloatArray], FloatArray]
+    ridge: float = 1e-12
+    intercept: bool = True
+
+    def __call__(self, log_p: FloatArray, correct: BoolArray) -> Predictor:
+        return _Over(self.input, line(self.input(log_p), correct, self.ridge, self.intercept))
+
+    def apart(self, log_p: FloatArray, correct: BoolArray, fold: IntArray) -> FloatArray:
+        """Each answer's prediction by what is fitted on the other folds; all of shape (n,)."""
+        x = self.input(log_p)
+        others = (np.arange(int(fold.max()) + 1)[:, None] != fold).astype(np.float64)
+        fitted = line(x, correct, self.ridge, self.intercept, others)
+        return fitted.predict(x)[fold, np.arange(x.size)]
+
+
 def _over(input: Callable[[FloatArray], FloatArray], fit: Fit) -> Fit:
     return lambda log_p, correct: _Over(input, fit(input(log_p), correct))
 
@@ -147,9 +175,9 @@ OURS = "Platt on log-odds, prior"
 """How this project rescales a single measure."""
 PLATT: Mapping[str, Fit] = MappingProxyType(
     {
-        ON_LN_P: _over(_finite, line),
-        ON_P: _over(np.exp, line),
-        ON_LOG_ODDS: _over(_log_odds, partial(line, ridge=1.0)),
+        ON_LN_P: Platt(_finite),
+        ON_P: Platt(np.exp),
+        ON_LOG_ODDS: Platt(_log_odds, ridge=1.0),
     }
 )
 """The studies' lines, over the natural logarithm of a confidence, which nothing clips.
@@ -161,7 +189,7 @@ RESCALINGS: Mapping[str, Fit] = MappingProxyType(
     {
         **PLATT,
         OURS: _over(np.exp, fit_curve),
-        "temperature": _over(_log_odds, partial(line, intercept=False)),
+        "temperature": Platt(_log_odds, intercept=False),
         "isotonic": _over(np.exp, _isotonic),
         "histogram": _over(np.exp, _Bins.fit),
     }
@@ -393,6 +421,9 @@ def held_out(log_p: FloatArray, correct: BoolArray, fold: IntArray, fit: Fit) ->
     no fit counts. log_p, fold: of shape (n,). correct: of shape (n,), or (m, n) for a fit of `PLATT`."""
     predicted = np.zeros(correct.shape)
     known = ~np.isnan(log_p)
+    if isinstance(fit, Platt) and correct.ndim == 1:
+        predicted[known] = fit.apart(log_p[known], correct[known], fold[known])
+        return predicted
     for k in range(int(fold.max()) + 1):
         test, train = known & (fold == k), known & (fold != k)
         predicted[..., test] = fit(log_p[train], correct[..., train]).predict(log_p[test])
