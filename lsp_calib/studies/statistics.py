@@ -49,10 +49,6 @@ class Lines:
         return np.asarray(expit(self.slope * x + self.intercept))
 
 
-# Steps of Newton's method are no longer than this, in units of spread, in which it starts at 0.
-_LONGEST = 3.0
-
-
 def line(
     x: FloatArray,
     correct: BoolArray,
@@ -60,7 +56,7 @@ def line(
     intercept: bool = True,
     weights: FloatArray | float = 1.0,
 ) -> Lines:
-    """Logistic regression over one number, by Newton's method.
+    """Logistic regression over one number, by Newton's method; a step that makes it worse is halved.
 
     x, correct: of shape (n,), or one or both (m, n) for m fits at once, as permutations and choices need.
     ridge: 1 / C of scikit-learn, which does not weigh on the intercept; so little of it is maximum
@@ -74,8 +70,15 @@ def line(
     among = weights + np.zeros_like(x)
     right = np.sum(among * correct, axis=-1, keepdims=True) / np.sum(among, axis=-1, keepdims=True)
     rate = np.clip(right, 1e-9, 1.0 - 1e-9)
+
+    def loss(slope: FloatArray, constant: FloatArray) -> FloatArray:
+        odds = slope * z + constant
+        missed = np.sum(weights * (np.logaddexp(0.0, odds) - correct * odds), axis=-1, keepdims=True)
+        return np.asarray(missed + penalty * slope**2 / 2.0)
+
     slope = np.zeros(np.broadcast_shapes(spread.shape, rate.shape))
     constant = slope + np.log(rate / (1.0 - rate)) * intercept
+    reached = loss(slope, constant)
     for _ in range(100):
         p = expit(slope * z + constant)
         weight = p * (1.0 - p) * weights
@@ -93,10 +96,17 @@ def line(
             )
         else:
             steps = uphill / across, np.zeros_like(slope)
-        slope, constant = (
-            at - np.clip(step, -_LONGEST, _LONGEST) for at, step in zip((slope, constant), steps, strict=True)
-        )
-        if max(float(np.abs(step).max()) for step in steps) < 1e-9:
+        part = np.ones_like(slope)
+        for _ in range(40):
+            ahead = slope - part * steps[0], constant - part * steps[1]
+            found = loss(*ahead)
+            # A difference of rounding alone is none.
+            worse = ~(found <= reached * (1.0 + 1e-13) + 1e-13)
+            if not worse.any():
+                break
+            part = np.where(worse, part / 2.0, part)
+        (slope, constant), reached = ahead, found
+        if max(float(np.abs(part * step).max()) for step in steps) < 1e-9:
             break
     return Lines(slope / spread, constant - slope * centre / spread)
 

@@ -50,6 +50,7 @@ from lsp_calib.studies.statistics import (
     corrected_skill,
     held_out,
     least_effect,
+    line,
     paired_p_value,
     random_folds,
     rank_correlation,
@@ -179,6 +180,17 @@ class TestRows:
             model.fit(of(x[fold != k, None]), y[fold != k])
             wanted[fold == k] = model.predict_proba(of(x[fold == k, None]))[:, 1]
         assert plain.known("total", name, APART).confidence == pytest.approx(wanted, abs=1e-5)
+
+    @pytest.mark.parametrize("together", [False, True])
+    def test_few_right_answers_far_from_the_others_are_fitted_as_scikit_learn_does(self, together):
+        """Steps of full length leap over the maximum here, and back."""
+        x = -np.concatenate((np.geomspace(0.5, 9.0, 6), np.geomspace(3.0, 400.0, 158)))
+        y, others = np.arange(x.size) < 6, np.arange(x.size) != 5
+        model = LogisticRegression(C=np.inf, tol=1e-12, max_iter=5000).fit(x[others, None], y[others])
+        weights = np.stack((others, others)).astype(float)
+        found = line(x, y, weights=weights) if together else line(x[others], y[others])
+        assert found.slope.ravel()[0] == pytest.approx(model.coef_[0, 0], rel=1e-4)
+        assert found.intercept.ravel()[0] == pytest.approx(model.intercept_[0], rel=1e-4)
 
     def test_isotonic_and_bins_are_those_of_the_libraries(self, plain):
         p, y, fold = np.exp(plain.maker.logs["total"]), plain.answers.correct, plain.maker.folds[RANDOM]
