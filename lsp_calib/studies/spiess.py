@@ -35,9 +35,11 @@ from lsp_calib.studies.score import (
     Cell,
     File,
     Row,
+    Rows,
     Study,
     answers_of,
     cell_of,
+    why_not,
 )
 from lsp_calib.studies.statistics import OURS, RESCALINGS, Resamples, rank_correlation
 from lsp_calib.studies.tables import Picture, Section, Table, ranged, with_band
@@ -147,20 +149,15 @@ def in_order(cells: Iterable[Cell]) -> list[Cell]:
 def build(files: Sequence[File], seed: int = 0) -> Study:
     """The study on records. files: the largest of each question."""
 
-    def cells_of(answers: Iterable[Answers]) -> list[Cell]:
-        return in_order(
-            cell_of(one, paper=LINE, headline=HEADLINE, first=False, seed=seed) for one in answers
-        )
-
-    cells = cells_of(
-        answers
+    cells = in_order(
+        cell_of(answers, paper=LINE, headline=HEADLINE, first=False, seed=seed)
         for one in DATA_SETS
         for file in files
         if one.holds(file)
         for answers in answers_of(file, one.judges)
     )
-    served = cells_of(
-        answers
+    served = in_order(
+        _as_served(answers, seed)
         for file in files
         if file.profile == EDITOR and file.header.language == "python"
         for answers in answers_of(file)
@@ -174,6 +171,15 @@ def build(files: Sequence[File], seed: int = 0) -> Study:
         sections=tuple(_sections(cells, served, seed)),
         quoted=quoted,
     )
+
+
+def _as_served(answers: Answers, seed: int) -> Cell:
+    """The total of answers of the editor, raw and as this project rescales it; `eval TASK` has all rows."""
+    why = why_not(answers)
+    if why:
+        return Cell(answers, why)
+    maker = Rows(answers, seed)
+    return Cell(answers, rows=(maker.of(HEADLINE), maker.of(HEADLINE, OURS, APART)), maker=maker)
 
 
 def quoted(cell: Cell, row: Row, metric: str) -> Quoted:
