@@ -16,7 +16,7 @@ import attrs
 from lsp_calib.characters import split_lines
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.features import text_features
-from lsp_calib.completion.prompt import ALONE, Layout, build_prompt
+from lsp_calib.completion.prompt import Layout, build_prompt
 from lsp_calib.corpus.item_worker import prompt_hash
 from lsp_calib.corpus.places import (
     NEW_LINE,
@@ -91,7 +91,7 @@ def with_features(
         )
     listed, payloads = FeatureList.present(), dict(task.items)
     found: list[Record] = []
-    for one in rebuild(header, records, sources, card, pieces, task=task, with_verdicts=False):
+    for one in rebuild(header, records, sources, card, pieces, task):
         record, item, text = one.record, one.item, one.text
         payload = payloads.get(record.item, {})
         cursors = (item.cursor, without_below(item.cursor)) if text else ()
@@ -115,18 +115,13 @@ def rebuild(
     sources: Path,
     card: ModelCard,
     pieces: Sequence[bytes],
-    *,
     task: Task = LINES,
-    with_surroundings: bool = True,
-    with_verdicts: bool = True,
 ) -> Iterator[Rebuilt]:
     """Each record with its item and its text, in order.
 
     task: as for `recompute_features`.
-    with_surroundings: without, the prompts lack the pieces of other files, which take most of the time; then
-    they are not checked. with_verdicts: whether the verdicts are those of today.
     Raises DataError, naming the item, where the source is missing or has no such place, where the prompt is
-    not the one that the record was made with, or where no reading of the tokens gives the record's verdict.
+    not the one that the record was made with, or where the tokens are not of this vocabulary.
     """
     if header.task != task.name:
         raise DataError(
@@ -146,15 +141,13 @@ def rebuild(
             item = line_item_of(payloads[record.item])
         else:
             raise DataError(f"The evaluation data have no item {record.item}.")
-        around = surroundings_of(item, layout) if with_surroundings else ALONE
-        prompt = build_prompt(item.cursor, layout, around)
-        if with_surroundings and record.prompt and record.prompt != prompt_hash(prompt):
+        prompt = build_prompt(item.cursor, layout, surroundings_of(item, layout))
+        if record.prompt and record.prompt != prompt_hash(prompt):
             raise DataError(
                 f"The item {record.item} had another prompt when its record was made: the source below "
                 f"{sources} has another version, or the model's card has changed."
             )
-        answer = answer_of(record, item, pieces, prompt, with_verdict=with_verdicts)
-        yield Rebuilt(record, item, prompt, *answer)
+        yield Rebuilt(record, item, prompt, *answer_of(record, item, pieces, prompt))
 
 
 def item_of(record: Record, sources: Path, language: str = "python") -> LineItem:
@@ -193,29 +186,22 @@ def item_of(record: Record, sources: Path, language: str = "python") -> LineItem
 
 
 def answer_of(
-    record: Record, item: LineItem, pieces: Sequence[bytes], prompt: Prompt, *, with_verdict: bool = True
+    record: Record, item: LineItem, pieces: Sequence[bytes], prompt: Prompt
 ) -> tuple[str, Generation]:
-    """The text of a record's tokens as it was offered at the item's cursor, empty if it was not; and the
+    """The text of a record's tokens as it is offered at the item's cursor today, empty if it is not; and the
     whole answer.
 
     prompt: that the record was made with. pieces: the bytes of the model's tokens by id.
     Tokens that only reproduced typed characters are not in a record, and the first one that is may begin with
-    the last of these characters. A record without `added` does not say with how many: the most that fit are
-    assumed, of the readings that give the record's verdict. with_verdict: without, the most of all.
-    Raises DataError if none does.
+    the last of these characters: with as many as `added` says, and without it with the most that fit.
+    Raises DataError if no number fits.
     """
     for remaining in _readings(record, prompt.forced.encode(), pieces):
         answer = _answer(record, remaining, pieces)
-        if record.added is not None and record.added != sum(len(token.text) for token in answer.tokens[:1]):
-            continue
-        text = item.offered_as_code(answer.text)
-        right = bool(text) and item.is_correct(text)
-        text = text if record.stop != Stop.LENGTH else ""
-        as_recorded = bool(text) == record.shown and right == record.correct.get("exact", right)
-        if as_recorded or not with_verdict:
-            return text, answer
+        if record.added in (None, sum(len(token.text) for token in answer.tokens[:1])):
+            return "" if record.stop == Stop.LENGTH else item.offered_as_code(answer.text), answer
     raise DataError(
-        f"The tokens of the item {record.item} do not give the answer that was judged: the model's "
+        f"The first token of the item {record.item} cannot be the answer that was judged: the model's "
         "vocabulary or the source has changed."
     )
 

@@ -119,7 +119,7 @@ def offered(path: Path, sources: Path, calibrator: Calibrator) -> tuple[Header, 
     card, _ = locate(header.model.name)
     shown = [record for record in records if record.shown and not record.doubt and record.entropies]
     pieces = pieces_of(header.model.name)
-    rebuilt = list(rebuild(header, shown, sources, card, pieces, with_surroundings=False))
+    rebuilt = list(rebuild(header, shown, sources, card, pieces))
     whole = whole_lines(header, rebuilt, calibrator).tolist()
     return header, list(zip(rebuilt, whole, strict=True))
 
