@@ -31,7 +31,6 @@ from lsp_calib.characters import normalised_line, split_lines
 from lsp_calib.completion.context import Cursor
 from lsp_calib.corpus.places import (
     FEWEST,
-    FEWEST_GROUPS,
     GIT,
     INSERTING,
     WRITING_ON,
@@ -39,7 +38,6 @@ from lsp_calib.corpus.places import (
     Task,
     distinct,
     drawn_place,
-    grouped,
     is_asked_for,
     plain,
 )
@@ -443,7 +441,7 @@ def commit_task(
     and for each path a sentence on what was taken.
 
     language: of the source; None: as `language_below` finds it.
-    Raises DataError if there are too few lines, or of too few files, and as `committed_lines` does.
+    Raises DataError if there are too few lines, and as `committed_lines` does.
     """
     chosen = language or language_below(paths)
     each = -(-samples // len(paths))
@@ -461,14 +459,6 @@ def commit_task(
             f"There are only {len(items)} different lines by {' or '.join(wish.authors)} in the last "
             f"{seen.total()} commits; at least {FEWEST} are needed. These commits are by {by}. Name yourself "
             "with --author, look at more of them with --commits, or leave --from-git out. " + " ".join(said)
-        )
-    # Before the model is asked for hours: what is fitted on some of these is judged by the others.
-    files = set(grouped([(item.id, item.group) for item in items]))
-    if len(files) < FEWEST_GROUPS:
-        raise DataError(
-            f"The {len(items)} lines are of {len(files)} files. A calibrator is tried on lines of other "
-            f"files than it is fitted on: {FEWEST_GROUPS} are needed. Ask for more lines (--samples), or "
-            "name more repositories. " + " ".join(said)
         )
     return Task("line", tuple((item.id, plain(item)) for item in items), chosen), said
 

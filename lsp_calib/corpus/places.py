@@ -369,8 +369,8 @@ def check_groups(items: Sequence[tuple[str, str]], apart: Collection[str], what:
     if len(found) < FEWEST_GROUPS:
         raise DataError(
             f"The {len(fitted)} {what} are of {len(found)} files ({', '.join(found)}). "
-            f"Cross-validation needs {FEWEST_GROUPS} files. Name more source, such as the "
-            "folder of the project."
+            f"Cross-validation needs {FEWEST_GROUPS} files. Name more source, such as the folder of the "
+            "project, or ask for more (--samples)."
         )
 
 

@@ -179,12 +179,6 @@ class Header:
 _LATER = ("features", "observations", "task_version")
 
 
-def origin(group: str, count: int) -> Origin:
-    """Name and version of a project in a folder such as `click-8.1.7`."""
-    stem, _, version = group.rpartition("-")
-    return Origin(stem, version, count) if stem and version[:1].isdigit() else Origin(group, "", count)
-
-
 def json_line(row: Mapping[str, Any]) -> str:
     """A row as it stands in a file."""
     return json.dumps(row, separators=(",", ":"), allow_nan=False)
@@ -405,9 +399,14 @@ def write_records(path: Path, header: Header, records: Iterable[Record]) -> None
 
 
 def sources_of(records: Sequence[Record]) -> tuple[Origin, ...]:
-    """Name and version of the projects that records come from, with the number of records."""
-    counts = Counter(record.group for record in records)
-    return tuple(origin(group, count) for group, count in sorted(counts.items()))
+    """Name and version of the projects that records come from, whose folders are named such as
+    `click-8.1.7`, with the number of records."""
+    found = []
+    for group, count in sorted(Counter(record.group for record in records).items()):
+        stem, _, version = group.rpartition("-")
+        named = (stem, version) if stem and version[:1].isdigit() else (group, "")
+        found.append(Origin(*named, count))
+    return tuple(found)
 
 
 def _scaled(values: Sequence[float | None]) -> list[int | None]:

@@ -37,13 +37,9 @@ def source_files(root: Path, language: str = "python", skip: Skip | None = None)
         _refuse_other(root, language)
         yield root
         return
-    python = language == "python"
-    skipped = _SKIPPED_FOLDERS if python else _SKIPPED_ELSEWHERE
-    for path in sorted(root.rglob("*.py" if python else "*")):
+    for path in sorted(root.rglob("*.py" if language == "python" else "*")):
         inside = path.relative_to(root)
-        if not _is_of(path, language) or _outside(inside.parts[:-1], skipped):
-            continue
-        if skip is None or not skip(inside.as_posix()):
+        if is_source(inside, language) and not (skip is not None and skip(inside.as_posix())):
             yield path
 
 

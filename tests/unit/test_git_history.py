@@ -233,11 +233,6 @@ class TestWhichLines:
             commit_task([two.root], 100, 0, "python", wish("eve@x"))
         assert "--author" in str(caught.value)
 
-    def test_too_few_files_are_said_before_the_model_is_asked(self, two: Scene) -> None:
-        two.commit({"a.py": NEW + "".join(f"name_{n} = compute({n})\n" for n in range(30))})
-        with pytest.raises(DataError, match="35 lines are of 1 files"):
-            commit_task([two.root], 100, 0, "python", wish())
-
     def test_a_line_that_an_accepted_suggestion_made_is_left(self, two: Scene, home: Path) -> None:
         store = FeedbackStore(home / "feedback.db")
         suggest(store, "total = value + 1", EventKind.INSERTED)
@@ -353,6 +348,12 @@ class TestCommand:
         result = self.invoke(*arguments)
         assert result.exit_code == SettingsError.exit_code, result.output
         assert complaint in result.stderr
+
+    def test_too_few_files_are_said_before_the_model_is_asked(self, two: Scene) -> None:
+        two.commit({"a.py": NEW + "".join(f"name_{n} = compute({n})\n" for n in range(30))})
+        result = self.invoke(two.root, "--from-git", "--author", ANN)
+        assert "35 lines are of 1 files (" in result.stderr
+        assert "35 lines of" in result.stderr
 
     def test_without_an_address_it_asks_for_one(
         self, two: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -20,7 +20,6 @@ from lsp_calib.corpus.records import (
     Header,
     Record,
     SimilarityList,
-    origin,
     read_records,
     sources_of,
     write_records,
@@ -271,7 +270,7 @@ def test_each_token_is_judged_given_what_was_typed_and_is_never_more_than_certai
     ],
 )
 def test_a_project_s_version_stands_in_its_folder_s_name(group: str, expected: Origin) -> None:
-    assert origin(group, 3) == expected
+    assert sources_of([attrs.evolve(RECORDS[0], group=group)] * 3) == (expected,)
 
 
 def test_sources_are_counted() -> None:
