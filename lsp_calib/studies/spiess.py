@@ -252,7 +252,11 @@ def _sections(cells: Sequence[Cell], served: Sequence[Cell], seed: int) -> Itera
         "Spiess et al., Tables 5 to 8",
         "Each cell as in the paper: Brier score / skill score / ECE; Table 8: AUC. Ours have the interval of "
         "the skill, and of the AUC, in parentheses. ECE is left out where the rescaled skill is below 0.05. "
-        "The first row of a model has its number of answers and of right ones.",
+        "The first row of a model has its number of answers and of right ones. Out of fold, a confidence "
+        "that tells nothing has a skill a little below 0, and so may be its whole interval: verdicts "
+        "subtract that, these tables do not. A probability is that of all tokens, the one that ends the "
+        "answer included; where the last characters of a prompt were asked for again (SmolLM2), it is given "
+        "these.",
         (
             _scores(cells, "5", "raw, by tests; SStubs exactly"),
             _scores(cells, "6", "Platt on ln p in 5 random folds, by tests; SStubs exactly"),

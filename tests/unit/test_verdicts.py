@@ -30,6 +30,7 @@ def interval(low: float, high: float) -> Interval:
         (Rule("more"), (-0.1, 0.1), CANNOT),
         (Rule("more", sizes=(0.2, 0.4)), (-0.1, 0.19), DID_NOT),
         (Rule("more", sizes=(0.2, 0.4)), (-0.1, 0.2), CANNOT),
+        (Rule("more", sizes=(0.2, 0.4), rounding=0.005), (-0.1, 0.196), CANNOT),
         (Rule("more", sizes=(0.2, 0.4)), (0.01, 0.1), HELD),
         (Rule("less", sizes=(-0.4, -0.2)), (-0.19, 0.1), DID_NOT),
         (Rule("less", sizes=(-0.4, -0.2)), (-0.3, -0.01), HELD),
