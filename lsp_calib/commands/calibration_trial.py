@@ -121,14 +121,14 @@ class Comparison:
 
     def print(self, console: Console) -> None:
         n = self.correct.size
-        table = Table("", "before", "after", title=f"The same {n} lines, {np.mean(self.correct):.0%} right")
+        table = Table("", "before", "after", title=f"The same {n} answers, {np.mean(self.correct):.0%} right")
         names = ("skill", "AUC", "ECE", *(f"{tier.value}: share @ right" for tier in Tier))
         for name, before, after in zip(names, self.before.cells(), self.after.cells(), strict=True):
             table.add_row(name, before, after)
         console.print(table)
         seen = "" if self.fresh else " The present calibrator was fitted on some of them, which flatters it."
         console.print(
-            f"Before: {self.before.id}. After: {self.after.id}, each line by a fit without its project "
+            f"Before: {self.before.id}. After: {self.after.id}, each answer by a fit without its project "
             f"(of fewer than three: without its file).{seen}"
         )
         console.print(

@@ -377,8 +377,9 @@ def read_records(path: Path) -> tuple[Header, list[Record]]:
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
     except (ValueError, TypeError, KeyError, AttributeError) as error:
+        why = f"a line lacks {error}" if isinstance(error, KeyError) else error
         raise DataError(
-            f"{path} is not a file of records that this version can read: {error}. Name another file."
+            f"{path} is not a file of records that this version can read: {why}. Name another file."
         ) from error
 
 

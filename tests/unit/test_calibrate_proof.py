@@ -152,6 +152,7 @@ class TestFewOrRepeatedLines:
         said = CliRunner().invoke(main, ["calibrate", "--records", path]).stdout
         assert "180 of 180 lines had an answer" in said
         assert "60 of the same lines again did not count." in said
+        assert re.search(r"The same \d+ answers", said), "they may be summaries"
 
     def test_another_verdict_or_answer_is_another_line(self, calibrate: Calibrate) -> None:
         lines = answered(40)

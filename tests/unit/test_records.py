@@ -217,6 +217,13 @@ def test_probabilities_that_cannot_be_believed_are_left_out_and_said_to_be() -> 
     assert Record.from_row(json.loads(record.to_line())) == record
 
 
+def test_what_a_line_of_another_file_lacks_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    path.write_text(HEADER.to_line() + "\n{}\n")
+    with pytest.raises(DataError, match="a line lacks 'item'"):
+        read_records(path)
+
+
 def test_a_last_line_that_is_not_whole_is_left_out(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     write_records(path, HEADER, RECORDS)
