@@ -427,7 +427,7 @@ def runs(study: str, folder: Path, data_dir: Path | None, seed: int, say: Say) -
     """The runs of a study, or of "all", the shorter ones first, with all that is asked about the answers.
 
     folder: for what judging by tests keeps. Lines are of the pinned projects in the data folder (`lsp-calib
-    data pull projects` and `projects-tested`).
+    data pull projects` and `projects-dypybench`).
     """
     reflected = frozenset({"ask", "verbalised"})
 
@@ -446,7 +446,7 @@ def runs(study: str, folder: Path, data_dir: Path | None, seed: int, say: Say) -
         return Run(SPIESS, name, _LINES, make, reflected)
 
     def tested() -> Task:
-        paths = _projects("projects-tested", data_dir)
+        paths = _projects("projects-dypybench", data_dir)
         task = tasks.prefix_task(paths, _LINES, seed, skip=is_test)
         roots = {group: root for root, group in project_names(paths)}
         return with_tests(task, roots, Path(sys.prefix), folder / "line-tests" / "tests", say)
