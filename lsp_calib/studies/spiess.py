@@ -85,9 +85,9 @@ DATA_SETS = (
     DataSet(
         *("DyPyBench", "lines", "line", "", (TESTS, EXACT)),
         ours="lines of documented functions of Python projects of the package index",
-        differs="by tests: Qwen's lines are of 21 of DyPyBench's 50 projects, SmolLM2's of 11 others; at least "
-        "one of the project's tests reaches each, and at most 50 of these judge it; exactly: lines of 70 other "
-        "projects without regard to tests, where tests cover the study's",
+        differs="by tests: Qwen's lines are of 21 of DyPyBench's 50 projects, SmolLM2's of 11 others; at "
+        "least one of the project's tests reaches each, and at most 50 of these judge it; exactly: lines of "
+        "70 other projects without regard to tests, where tests cover the study's",
         command="lsp-calib eval line PROJECTS --condition prefix [--tests]",
     ),
     DataSet(
@@ -245,8 +245,8 @@ def _sections(cells: Sequence[Cell], served: Sequence[Cell], seed: int) -> Itera
     )
     yield Section(
         "Spiess et al., Table 4: exact match against tests",
-        "Per cent of the lines. In records from 2026-11-29 on a line that is the original is run like any other; "
-        "before, it counted as passing without a run.",
+        "Per cent of the lines. In records from 2026-11-29 on a line that is the original is run like any "
+        "other; before, it counted as passing without a run.",
         tuple(_cross_tables(cells)),
     )
     yield Section(
