@@ -123,9 +123,9 @@ def collect(
     pool: Pool = alone
     with contextlib.ExitStack() as stack:
         stack.callback(close_engines)
-        answerer, *others = described = [one.describe() for one in asks]
+        answerer, *others = found = [one.answerer() for one in asks]
         if any(other != answerer for other in others):
-            told = zip(workers.remotes, described, strict=True)
+            told = zip(workers.remotes, found, strict=True)
             raise DataError(
                 "The servers run different models: "
                 + "; ".join(f"{url}: {one.model.name}" for url, one in told)
@@ -159,8 +159,8 @@ def collect(
             on_progress=on_progress,
             say=asking.say,
         )
-    found, _ = read_records(path)
-    return attrs.evolve(found, sources=task.sources or sources_of(records)), records
+    written, _ = read_records(path)
+    return attrs.evolve(written, sources=task.sources or sources_of(records)), records
 
 
 def _first_prompt(ask: Asking, task: Task) -> str:

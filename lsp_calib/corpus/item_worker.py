@@ -143,10 +143,6 @@ class Asking(abc.ABC):
         of it.
         """
 
-    def describe(self) -> Answerer:
-        """As `answerer`, and raises what else would fail, before anything is asked."""
-        return self.answerer()
-
     def host(self) -> EngineHost:
         """The engine that this process asks."""
         return _host_for(self.private, self.choice, self.window)
@@ -337,20 +333,16 @@ class Summarising(Asking):
 
     most_tokens = MOST_OF_SUMMARIES
 
-    def describe(self) -> Answerer:
-        """As `Asking.describe`; NoModelError if there is no encoder, DataError without thresholds for it."""
-        shipped_thresholds(listed(shared_encoder()))
-        return self.answerer()
-
     def answerer(self) -> Answerer:
+        """As `Asking.answerer`; NoModelError if there is no encoder, DataError without thresholds for it."""
+        similarity = listed(shared_encoder())
+        shipped_thresholds(similarity)
         loaded = self.host().loaded()
         # The prompt's version is asked for before there is an item.
         function = function_of("def f():\n    return 1", "python")
         assert function is not None
         version = self.shown(SummaryItem("", "", "", "python", function, ""), loaded).version
-        return Answerer(
-            loaded.identity, version, similarity=listed(shared_encoder()), observations=self.observations()
-        )
+        return Answerer(loaded.identity, version, similarity=similarity, observations=self.observations())
 
     def observations(self) -> ObservationList:
         """What the records hold besides."""

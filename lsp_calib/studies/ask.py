@@ -414,8 +414,9 @@ class Reflecting(Summarising):
     shots: tuple[Shot, ...] = ()
 
     def answerer(self) -> Answerer:
+        found = super().answerer()
         _check_observes(self.host().loaded(), self.observe)
-        return super().answerer()
+        return found
 
     def observations(self) -> ObservationList:
         return LISTED

@@ -206,22 +206,22 @@ def test_who_states_nothing_is_asked_four_times(engine: Saying) -> None:
 
 def test_another_engine_is_refused_before_anything_is_asked(engine: Saying) -> None:
     with pytest.raises(SettingsError, match="cannot observe ask"):
-        Reflecting(EngineChoice(), observe=frozenset({Reflected.ASK})).describe()
-    assert Reflecting(EngineChoice()).describe().observations == LISTED
-    assert Summarising(EngineChoice()).describe().observations == OBSERVED
+        Reflecting(EngineChoice(), observe=frozenset({Reflected.ASK})).answerer()
+    assert Reflecting(EngineChoice()).answerer().observations == LISTED
+    assert Summarising(EngineChoice()).answerer().observations == OBSERVED
     assert not engine.asked
 
 
 def test_facts_about_the_code_are_shown_under_a_version_of_their_own(engine: Saying) -> None:
     ask = Reflecting(EngineChoice(), augment=True)
     example = {"path": "x/y.py", "name": "g", "code": "def g(size): pass", "sentence": "Do it."}
-    record_of(ask.expecting(ask.describe()), {**PAYLOAD, "examples": [example]})
+    record_of(ask.expecting(ask.answerer()), {**PAYLOAD, "examples": [example]})
     (request,) = engine.asked
     facts = (f"Repository: {PAYLOAD['group']}", f"File: {PAYLOAD['path']}", "File: x/y.py")
     for fact in (*facts, "Parameters: size"):
         assert fact in shown(request)
-    assert request.prompt.version == prompts.AUGMENTED == ask.describe().prompt_version
-    assert Reflecting(EngineChoice()).describe().prompt_version == prompts.VERSION
+    assert request.prompt.version == prompts.AUGMENTED == ask.answerer().prompt_version
+    assert Reflecting(EngineChoice()).answerer().prompt_version == prompts.VERSION
 
 
 def rated(*pairs: tuple[str, str, tuple[int, ...]]) -> Ratings:

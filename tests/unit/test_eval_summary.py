@@ -224,7 +224,7 @@ def test_another_model_prompt_or_encoder_is_not_mixed_in(
 ) -> None:
     answering(monkeypatch, model_card, "Compute the area.")
     ask = Summarising(EngineChoice())
-    answerer = ask.describe()
+    answerer = ask.answerer()
     assert answerer == Answerer(
         ModelIdentity("m", "Q4", "0" * 64), prompts.VERSION, None, None, LISTED, OBSERVED
     )

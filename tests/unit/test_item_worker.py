@@ -109,7 +109,7 @@ def test_features_are_those_of_the_text_with_and_without_the_text_below(
     if not shown:
         assert record.features == record.features_above == ()
         return
-    header = Header("line", "python", ask.describe().model, "v", 0, features=ask.describe().features)
+    header = Header("line", "python", ask.answerer().model, "v", 0, features=ask.answerer().features)
     names = FeatureList.present().names
     above = attrs.evolve(cursor, lines=cursor.lines[:3])
     for evidence, expected in (
@@ -130,6 +130,6 @@ def test_lines_are_asked_for_as_an_editor_would(
     assert home.is_dir()
     host = Host(model_card, Generation("", (), Stop.LINE, Timing()), has_labels=has_labels)
     monkeypatch.setattr(Completing, "host", lambda _: host)
-    answerer = Completing(CHOICE).describe()
+    answerer = Completing(CHOICE).answerer()
     assert answerer.window is window
     assert answerer.prompt_version == Layout.of(model_card, window).version

@@ -181,7 +181,7 @@ def test_kept_answers_are_compared_by_the_criteria_of_the_task(
     """But for summaries, which are judged again by the thresholds of the day."""
     answerer = Answerer(ModelIdentity("m", "Q4", "0" * 64), "line-prefix-1", None)
     for asking in (Completing, Summarising):
-        monkeypatch.setattr(asking, "describe", lambda _: answerer)
+        monkeypatch.setattr(asking, "answerer", lambda _: answerer)
     seen: list[object] = []
 
     def run(*_: object, **options: object) -> None:
@@ -239,7 +239,7 @@ def test_the_sources_are_those_of_the_items_also_where_the_file_holds_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answerer = Answerer(ModelIdentity("m", "Q4", "0" * 64), "line-prefix-1", None)
-    monkeypatch.setattr(Completing, "describe", lambda _: answerer)
+    monkeypatch.setattr(Completing, "answerer", lambda _: answerer)
 
     def answer(_: Completing, payload: dict[str, Any]) -> dict[str, Any]:
         return {"record": attrs.evolve(record(0), **payload).to_row(), "timing": {}}

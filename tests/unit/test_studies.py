@@ -162,7 +162,7 @@ def test_a_model_is_asked_about_its_answer_and_shown_no_test(monkeypatch: pytest
     )
     try:
         record = Record.from_row(ask(SQUARE.payload())["record"])
-        assert ask.describe().observations == REFLECTED
+        assert ask.answerer().observations == REFLECTED
     finally:
         host.close()
     seen = REFLECTED.named(record.observed)
