@@ -61,7 +61,8 @@ RULE = (
     "the claim says. **Did not hold**: it lies on the other side, or includes no effect and rules out the "
     "least effect published. **Cannot tell**: both are possible. *About* means within 0.05 of a skill and 10 "
     "points of a share. *Could show*: the least effect that so many answers show in four of five draws. "
-    "Rescaled skills are less what labels of chance give. *Elsewhere* decides nothing."
+    "A rescaled skill, but not a difference of two, is less what labels of chance give. *Elsewhere* decides "
+    "nothing."
 )
 _DPI = 110
 _JOBS = 4

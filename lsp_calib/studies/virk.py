@@ -65,7 +65,8 @@ _TABLES = {
 _DIFFERS = (
     "Ours are compared with the first sentence of the documentation, at most 48 tokens, by the encoder "
     "MiniLM and thresholds of its own, about 500 functions a language and not 5,000, with examples from "
-    "other repositories of the test rows."
+    "other repositories of the test rows. Where all of a text is judged, the token that ends it counts as "
+    "well, which is nearly certain; the services that the study asked do not return it."
 )
 CAVEATS = (
     "Right means like a person's sentence, not true; why, how and what are not told apart.",
