@@ -118,6 +118,8 @@ class CalibProtocol(LanguageServerProtocol):
         if method is None and "error" not in message:
             message.setdefault("result", None)  # some clients leave it out
         try:
+            if isinstance(identity, list | dict):
+                raise JsonRpcInvalidRequest("The id of a request is a number or a text.")
             if self._workspace is None and method not in (None, types.INITIALIZE, types.EXIT):
                 raise JsonRpcServerNotInitialized(f"{method} was sent before `initialize`.")
             if self._workspace is not None and method == types.INITIALIZE:  # the open documents would go
@@ -126,7 +128,7 @@ class CalibProtocol(LanguageServerProtocol):
         except JsonRpcException as error:
             if method is None:
                 failure = types.ResponseError(JsonRpcInvalidRequest.CODE, "The response is invalid.")
-                self._handle_response(identity or "", None, failure)
+                self._handle_response(identity if isinstance(identity, str | int) else "", None, failure)
             elif identity is not None:
                 self._send_response(identity, error=error.to_response_error())
             else:
@@ -155,6 +157,10 @@ class CalibProtocol(LanguageServerProtocol):
             del self._request_futures[msg_id]
         else:
             super()._handle_response(msg_id, result, error)
+
+    def _handle_cancel_notification(self, msg_id: Any) -> None:
+        if isinstance(msg_id, str | int):  # pygls would look up whatever it is
+            super()._handle_cancel_notification(msg_id)
 
     def _is_of_open_document(self, method: str, params: Any) -> bool:
         """False for a notification about a document or a notebook that is not open.

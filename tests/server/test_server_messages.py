@@ -122,6 +122,17 @@ async def test_a_request_whose_parameters_cannot_be_read_is_answered(raw: Raw) -
     assert (await raw.answer("none"))["error"]["code"] == -32601
 
 
+async def test_an_id_that_is_no_number_and_no_text_costs_its_message_alone(raw: Raw) -> None:
+    for strange in ({}, [1], {"id": 1}):
+        raw.send({"method": "$/cancelRequest", "params": {"id": strange}})
+        raw.send({"id": strange, "result": None})
+        raw.send({"id": strange, "error": {"code": 1, "message": "no"}})
+        raw.send({"id": strange, **STATUS})
+        assert (await raw.answer(strange))["error"]["code"] == -32600
+    raw.send({"id": 1, **STATUS})
+    assert "result" in await raw.answer(1)
+
+
 async def test_a_notification_whose_parameters_cannot_be_read_is_ignored(raw: Raw) -> None:
     """Also one of a document that is not open, and a response to no request. The next one is handled."""
     item = {"uri": "untitled:1", "languageId": "python", "version": 1, "text": "x = 1"}
