@@ -475,7 +475,7 @@ def _of_virk(cells: Sequence[Cell], seed: int) -> Iterator[Claim]:
         [
             Measured(
                 f"{_named(cell, row.n, row.right)}, all that were asked about",
-                share_of(float(np.mean(row.confidence > 0.9)), len(set(_groups(cell, row.at)))),
+                share_of(float(np.mean(row.confidence > 0.9)), len(set(_groups(cell, row.at.tolist())))),
             )
             for cell in of("best-f1", virk.BM25, "ask-token")
             if (row := cell.row("ask-token")) is not None
