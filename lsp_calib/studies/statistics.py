@@ -9,7 +9,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
-from typing import Literal
 
 import attrs
 import numpy as np
@@ -438,19 +437,6 @@ def held_out(log_p: FloatArray, correct: BoolArray, fold: IntArray, fit: Fit) ->
         test, train = known & (fold == k), known & (fold != k)
         predicted[..., test] = fit(log_p[train], correct[..., train]).predict(log_p[test])
     return predicted
-
-
-Comparison = Literal["equivalent", "below", "above", "cannot tell"]
-
-
-def compared(found: Interval, size: float, margin: float) -> Comparison:
-    """A 95 % interval against a published size: equivalent if it lies within the margin around it; below or
-    above if it lies on one side of it."""
-    if found.low is None or found.high is None:
-        return "cannot tell"
-    if size - margin <= found.low and found.high <= size + margin:
-        return "equivalent"
-    return "below" if found.high < size else "above" if found.low > size else "cannot tell"
 
 
 def least_effect(found: Interval, power: float = 0.8) -> float | None:

@@ -46,7 +46,6 @@ from lsp_calib.studies.statistics import (
     RESCALINGS,
     Resamples,
     adjusted,
-    compared,
     corrected_skill,
     held_out,
     least_effect,
@@ -393,20 +392,6 @@ class TestNumbers:
         assert adjusted([]) == []
         assert rank_correlation([1, 2, 3, 4], [1, 3, 2, 4]) == pytest.approx(0.8)
         assert rank_correlation([1, 1, 1], [1, 2, 3]) is None
-
-    @pytest.mark.parametrize(
-        ("bounds", "wanted"),
-        [
-            ((0.02, 0.08), "equivalent"),
-            ((0.06, 0.08), "equivalent"),
-            ((0.06, 0.2), "above"),
-            ((-0.2, 0.04), "below"),
-            ((-0.1, 0.1), "cannot tell"),
-            ((None, None), "cannot tell"),
-        ],
-    )
-    def test_an_interval_against_a_published_size(self, bounds, wanted):
-        assert compared(Interval(0.0, *bounds), 0.05, 0.05) == wanted
 
     def test_the_least_effect_is_found_as_often_as_its_power_says(self):
         """Normal samples: an interval of +-1.96 standard errors, 400 draws at the least effect of 80 %."""
