@@ -14,23 +14,17 @@ import attrs
 import numpy as np
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, group_codes, quietly
-from lsp_calib.calibration.binomial import least_rate
 from lsp_calib.calibration.calibrators.fitting import RECIPES, FeatureData, Recipe
-from lsp_calib.calibration.validation import (
-    Interval,
-    grouped_folds,
-    out_of_fold,
-    select_first_t,
-)
+from lsp_calib.calibration.validation import Interval, grouped_folds, out_of_fold, select_first_t
 from lsp_calib.commands.records import make_folder
 from lsp_calib.confidence.features import FEATURES, PLACES, raw_confidences
 from lsp_calib.corpus.places import FEWEST, INSERTING, NEW_LINE, WRITING_ON
 from lsp_calib.corpus.records import Header, Record, read_records
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.files import replace_file
-from lsp_calib.studies.evaluate import counts_of_tiers, quality
+from lsp_calib.studies.evaluate import Share, quality, tiers
 from lsp_calib.studies.figures import draw_ablation, save
-from lsp_calib.studies.score import ALL, APART, File, Row, Rows, judged_by
+from lsp_calib.studies.score import ALL, APART, FIRST_T, File, Row, Rows, judged_by
 from lsp_calib.studies.statistics import OURS, RESAMPLES, BoundedError, fit_curve, simultaneous_errors
 from lsp_calib.studies.tables import Table, csv_text, percent, print_tables
 from lsp_calib.terminal import Console
@@ -38,7 +32,6 @@ from lsp_calib.terminal import Console
 CONDITIONS = (INSERTING, WRITING_ON, NEW_LINE)
 # Of what is accepted, so much is to be right.
 TARGETS = (0.9, 0.95)
-FIRST_T = "geometric-mean-first-t"
 
 
 @attrs.frozen
@@ -68,60 +61,32 @@ class Step:
 SHIPPED = "what ships"
 
 
-def _steps() -> tuple[Step, ...]:
+def _steps() -> list[Step]:
     """From one measure over the recipes of calibrators, the preferred one last, to what ships."""
-    plain = [recipe for recipe in RECIPES if not recipe.by_place]
-    best, *others = plain
+    best, *others = [recipe for recipe in RECIPES if not recipe.by_place]
+
+    def without(need: str) -> list[str]:
+        return [one for one in best.features if one not in FEATURES or FEATURES[one].needs != need]
+
     rows = [
         Step.of("geometric mean of the first t tokens", FIRST_T),
         Step.of("probability of all tokens", "total"),
-        Step.of("features of the probabilities", *_without(best, "text")),
+        Step.of("features of the probabilities", *without("text")),
     ]
     for recipe in (*reversed(others), best):
         rows += [
             Step(f"{recipe.name} features", (recipe,)),
             Step(f"{recipe.name} features, nothing of the text below", (recipe,), below=False),
         ]
-    rows += [
-        Step.of(f"{best.name} features without entropies", *_without(best, "entropies")),
+    return [
+        *rows,
+        Step.of(f"{best.name} features without entropies", *without("entropies")),
         Step.of(f"{best.name} features, offsets by place", *best.features, by_place=True),
         Step(SHIPPED, RECIPES),
     ]
-    return tuple(rows)
-
-
-def _without(recipe: Recipe, need: str) -> tuple[str, ...]:
-    """The recipe's features that do without something."""
-    return tuple(name for name in recipe.features if name not in FEATURES or FEATURES[name].needs != need)
 
 
 STEPS = _steps()
-
-
-@attrs.frozen
-class Share:
-    """Items of a kind: n of them, of which `right` are right, among `total` items."""
-
-    n: int
-    right: int
-    total: int
-
-    @property
-    def share(self) -> float:
-        return self.n / self.total
-
-    @property
-    def precision(self) -> float | None:
-        """The share that is right; None if there are none."""
-        return self.right / self.n if self.n else None
-
-    @property
-    def least(self) -> float | None:
-        """The one-sided 95 % exact binomial lower bound of the precision; None if there are none."""
-        return least_rate(self.right, self.n) if self.n else None
-
-    def to_json(self) -> dict[str, Any]:
-        return {**attrs.asdict(self), "share": self.share, "precision": self.precision, "least": self.least}
 
 
 @attrs.frozen(eq=False)
@@ -146,12 +111,11 @@ class Stage:
         return tiers(self.row.confidence, self.row.correct)
 
     def to_json(self) -> dict[str, Any]:
+        errors = {name: {**attrs.asdict(one), "inside": one.inside} for name, one in self.errors.items()}
         return {
             "name": self.name,
             **self.row.to_json(),
-            "errors": {
-                place: {**attrs.asdict(error), "inside": error.inside} for place, error in self.errors.items()
-            },
+            "errors": errors,
             "tiers": {tier: share.to_json() for tier, share in self.tiers.items()},
             "acceptable": {f"{target:g}": share.to_json() for target, share in self.acceptable.items()},
         }
@@ -284,12 +248,6 @@ def acceptable(confidence: FloatArray, correct: BoolArray, fold: IntArray, targe
     return Share(n, right, correct.size)
 
 
-def tiers(confidence: FloatArray, correct: BoolArray) -> dict[str, Share]:
-    """What the balanced preset marks as each tier; arrays of shape (n,)."""
-    found = counts_of_tiers(confidence, correct)
-    return {tier: Share(one["n"], one["right"], correct.size) for tier, one in found.items()}
-
-
 # ---------------------------------------------------------------- tables and figures
 
 NOTE = (
@@ -301,7 +259,7 @@ NOTE = (
     "this precision on the other folds, and the precision found. In brackets: the one-sided 95 % lower "
     "bound of the share that is right (exact binomial, lines taken as independent)."
 )
-_QUALITY = (
+_EVIDENCE = (
     *("evidence", "skill", "AUC", "accept: share, right", "reject: share, right"),
     *(f"at {target:.0%}".replace("%", " %") for target in TARGETS),
 )
@@ -315,11 +273,19 @@ def tables(ablation: Ablation) -> list[Table]:
     """Three tables: the quality of each row, its calibration error by kind of place, and the quality of the
     last row in each condition."""
     stages = ablation.stages
+    evidence = [
+        [
+            *(stage.name, *quality(stage.row)[:2]),
+            *_accepted(stage.row),
+            *(share(stage.acceptable[target], least=True) for target in TARGETS),
+        ]
+        for stage in stages
+    ]
     parts = list(dict.fromkeys(part for stage in stages for part in stage.errors))
     errors = [[stage.name, *(_error(stage, stage.errors.get(part)) for part in parts)] for stage in stages]
     last = stages[-1].name if stages else "nothing"
     return [
-        Table(f"{ablation.model}: evidence", _QUALITY, [_quality(stage) for stage in stages]),
+        Table(f"{ablation.model}: evidence", _EVIDENCE, evidence),
         Table(f"{ablation.model}: calibration error", ("evidence", *parts), errors),
         Table(f"{ablation.model}: {last}, by condition", CONDITION_COLUMNS, condition_rows(ablation)),
     ]
@@ -330,10 +296,14 @@ def condition_rows(ablation: Ablation) -> list[list[str]]:
     rows = []
     for condition, (asked, row) in ablation.parts.items():
         counted = f"{asked}, {row.n}", f"{row.right} ({percent(row.right / asked)})"
-        found = tiers(row.confidence, row.correct)
-        shown = share(found["accept"], least=True), share(found["reject"])
-        rows.append([condition, *counted, *quality(row), *shown])
+        rows.append([condition, *counted, *quality(row), *_accepted(row)])
     return rows
+
+
+def _accepted(row: Row) -> tuple[str, str]:
+    """What is accepted and what is rejected."""
+    found = tiers(row.confidence, row.correct)
+    return share(found["accept"], least=True), share(found["reject"])
 
 
 def summary(ablation: Ablation) -> str:
@@ -347,17 +317,6 @@ def summary(ablation: Ablation) -> str:
         f"{n} of {ablation.asked} lines of {groups} had an answer, {right} right ({percent(right / n)})."
         f"{apart}"
     )
-
-
-def _quality(stage: Stage) -> list[str]:
-    found = stage.tiers
-    return [
-        stage.name,
-        *quality(stage.row)[:2],
-        share(found["accept"], least=True),
-        share(found["reject"]),
-        *(share(stage.acceptable[target], least=True) for target in TARGETS),
-    ]
 
 
 def share(found: Share, *, least: bool = False) -> str:
@@ -381,17 +340,15 @@ def comma_separated(ablations: Sequence[Ablation]) -> str:
     lines: list[tuple[object, ...]] = [("model", "prompt", "evidence", "metric", "value", "low", "high")]
     for ablation in ablations:
         for stage in ablation.stages:
+            row = stage.row
             front = ablation.model, ablation.header.prompt_version, stage.name
-            for name, one in (("skill", stage.row.skill), ("auc", stage.row.auc)):
+            for name, one in (("skill", row.skill), ("auc", row.auc)):
                 lines.append((*front, name, *((one.value, one.low, one.high) if one else (None,) * 3)))
-            lines.append((*front, "brier", stage.row.brier, None, None))
-            for place, error in stage.errors.items() if stage.row.ece is not None else ():
+            lines.append((*front, "brier", row.brier, None, None))
+            for place, error in stage.errors.items() if row.ece is not None else ():
                 lines.append((*front, f"ece.{place}", error.value, None, error.limit))
-            shares = {
-                **stage.tiers,
-                **{f"at-{target:g}": found for target, found in stage.acceptable.items()},
-            }
-            for name, kind in shares.items():
+            at_targets = {f"at-{target:g}": found for target, found in stage.acceptable.items()}
+            for name, kind in {**stage.tiers, **at_targets}.items():
                 lines.append((*front, f"{name}.share", kind.share, None, None))
                 lines.append((*front, f"{name}.right", kind.precision, kind.least, None))
     return csv_text(lines)
@@ -422,22 +379,19 @@ def checksum(ablations: Sequence[Ablation]) -> str:
 
 
 def _series(ablations: Sequence[Ablation]) -> tuple[list[str], Mapping[str, list[Interval | None]]]:
-    """The rows' names over all ablations, in order, and each ablation's skill by row."""
+    """The rows' names over all ablations, in order, and each ablation's skill by row.
+
+    An ablation is called by its model, and by its prompt where there are several of the model.
+    """
     names = list(dict.fromkeys(stage.name for ablation in ablations for stage in ablation.stages))
+    models = [ablation.model for ablation in ablations]
     series: dict[str, list[Interval | None]] = {}
-    for shown, ablation in zip(_names(ablations), ablations, strict=True):
-        skill = {stage.name: stage.row.skill for stage in ablation.stages}
+    for one in ablations:
+        skill = {stage.name: stage.row.skill for stage in one.stages}
+        several = models.count(one.model) > 1
+        shown = f"{one.model}, {one.header.prompt_version}" if several else one.model
         series[shown] = [skill.get(name) for name in names]
     return names, series
-
-
-def _names(ablations: Sequence[Ablation]) -> list[str]:
-    """What each ablation is called: its model, and its prompt where there are several of the model."""
-    models = [ablation.model for ablation in ablations]
-    return [
-        f"{one.model}, {one.header.prompt_version}" if models.count(one.model) > 1 else one.model
-        for one in ablations
-    ]
 
 
 # ---------------------------------------------------------------- the command

@@ -278,7 +278,7 @@ async def stated_probability(prompt: Prompt, asker: Asker, *, fresh: bool) -> Va
         answers.append(answer.text)
         if parse_probability(answers[-1]) is not None:
             break
-    found = stated(answers, resamples=_STATED_TRIES - 1)
+    found = stated(answers)
     return {
         "confidence": found.confidence,
         "answers": float(found.answers),

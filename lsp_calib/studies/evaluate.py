@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,13 @@ import attrs
 import numpy as np
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray, group_codes, quietly
+from lsp_calib.calibration.binomial import least_rate
 from lsp_calib.calibration.calibrators.calibrator import FEATURES_MEASURE
-from lsp_calib.calibration.calibrators.fitting import FeatureData, recipes_of
+from lsp_calib.calibration.calibrators.fitting import FeatureData, Recipe, recipes_of
 from lsp_calib.calibration.logistic import sigmoid
 from lsp_calib.calibration.reliability import wilson_interval
 from lsp_calib.calibration.tiers import PRESETS
-from lsp_calib.calibration.validation import select_first_t
+from lsp_calib.calibration.validation import FirstT, select_first_t
 from lsp_calib.commands.records import collect_records, make_folder
 from lsp_calib.confidence.features import measure_name, raw_confidences
 from lsp_calib.corpus.asking import AskingOptions
@@ -28,22 +29,8 @@ from lsp_calib.corpus.records import Header, Record, check_header, read_records
 from lsp_calib.corpus.thresholds import Thresholds, judged
 from lsp_calib.errors import DataError
 from lsp_calib.files import replace_file
-from lsp_calib.studies.score import (
-    ALL,
-    APART,
-    FIRST_T,
-    HELD_OUT,
-    LEAST_RIGHT,
-    LEAST_SKILL,
-    RAW,
-    Answers,
-    File,
-    Profile,
-    Row,
-    Rows,
-    both_sides,
-    judged_by,
-)
+from lsp_calib.studies import score as scored
+from lsp_calib.studies.score import ALL, APART, FIRST_T, HELD_OUT, RAW, Answers, File, Profile, Row, Rows
 from lsp_calib.studies.statistics import OURS, RESAMPLES, fit_curve
 from lsp_calib.studies.tables import (
     BAND,
@@ -116,54 +103,54 @@ def score(
     Raises DataError if there are fewer than 20 answers to fit on, fewer than 3 groups of them, or nothing is
     left to tell apart by any judge.
     """
-    profile = profile_of_scores(header)
+    counts = counted(header, records, held_out)
     file = File("", Path(), header, len(records))
-    fitted = [record for record in records if record.group not in held_out]
-    apart = [record for record in records if record.group in held_out]
-    judges = list(dict.fromkeys(judge for record in fitted if record.shown for judge in record.correct))
-    pairs = [tuple(judged_by(judge, file, of, profile) for of in (fitted, apart)) for judge in judges]
-    most = max((one.n for one, _ in pairs), default=0)
+    parts = [[record for record in records if (record.group in held_out) is apart] for apart in (False, True)]
+    judges = list(dict.fromkeys(judge for record in parts[0] if record.shown for judge in record.correct))
+    pairs = [[scored.judged_by(judge, file, part, counts.profile) for part in parts] for judge in judges]
+    most = max((fitted.n for fitted, _ in pairs), default=0)
     if most < FEWEST:
         raise DataError(
             f"Only {most} of {len(records)} records have an answer with probabilities to fit on; at "
             f"least {FEWEST} are needed. Ask for more."
         )
     # Check all judges before the slow work on the first.
-    told = [(one, other) for one, other in pairs if both_sides(one)]
+    told = [(fitted, others) for fitted, others in pairs if scored.both_sides(fitted)]
     if not told:
         raise DataError(
             f"Of {most} answers all are right, or all are wrong, but for those of one group, by every "
             "criterion: there is nothing to tell apart. Ask for more, or ask another model."
         )
-    scores = counted(header, records, held_out)
     few = {judge: right for judge in judges if too_few_right(right := _right(records, judge), len(records))}
-    tables = [_Judged(one, other, resamples, seed) for one, other in told if one.judge not in few]
+    found = {
+        fitted.judge: _rows_of(fitted, others, resamples, seed, headline=headline)
+        for fitted, others in told
+        if fitted.judge not in few
+    }
     return attrs.evolve(
-        scores,
-        best=tables[-1].best if tables else FIRST_T,
-        first={one.judge: one.first for one in tables},
-        per_fold={one.judge: one.per_fold for one in tables},
-        rows=tuple(row for one in tables for row in one.rows(headline=headline)),
+        counts,
+        best=[FIRST_T, *(best for best, _, _ in found.values())][-1],
+        first={judge: chosen.first for judge, (_, chosen, _) in found.items()},
+        per_fold={judge: chosen.per_fold for judge, (_, chosen, _) in found.items()},
+        rows=tuple(row for _, _, rows in found.values() for row in rows),
         notes=tuple(
-            f"Right ({judge}): {right} of {len(records)} items asked for, at most {100 * LEAST_RIGHT:g} %. "
-            "No scores are given: they would say nothing."
+            f"Right ({judge}): {right} of {len(records)} items asked for, at most "
+            f"{100 * scored.LEAST_RIGHT:g} %. No scores are given: they would say nothing."
             for judge, right in few.items()
         ),
     )
 
 
-def profile_of_scores(header: Header) -> Profile:
-    """As of files; but of summaries those that an editor shows, by which calibrators are fitted."""
-    return "editor" if header.task == SUMMARY else File("", Path(), header, 0).profile
-
-
 def counted(header: Header, records: Sequence[Record], held_out: frozenset[str], *notes: str) -> Scores:
-    """Scores without rows: how many answers there are and are right. notes: why no more can be said."""
+    """Scores without rows: how many answers there are and are right. notes: why no more can be said.
+
+    Of summaries those count that an editor shows, by which calibrators are fitted.
+    """
     offered = [record for record in records if record.shown]
     judges = dict.fromkeys(judge for record in offered for judge in record.correct)
     return Scores(
         header=header,
-        profile=profile_of_scores(header),
+        profile="editor" if header.task == SUMMARY else File("", Path(), header, 0).profile,
         asked=len(records),
         offered=len(offered),
         doubtful=sum(bool(record.tokens) and not record.logprobs for record in offered),
@@ -183,268 +170,180 @@ def _right(records: Sequence[Record], judge: str) -> int:
 
 def too_few_right(right: int, asked: int) -> bool:
     """Whether at most LEAST_RIGHT of what was asked is right."""
-    return right <= LEAST_RIGHT * asked
+    return right <= scored.LEAST_RIGHT * asked
 
 
 def cross_table(records: Sequence[Record]) -> dict[str, int]:
     """How many of the answers that were judged both exactly and by tests are right by both, by one alone and
     by neither; empty if there are none. Source: Spiess et al. 2024, Table 4."""
     twice = [record.correct for record in records if {"exact", "tests"}.issubset(record.correct)]
-    if not twice:
-        return {}
     counts = Counter((correct["exact"], correct["tests"]) for correct in twice)
-    return {
-        "both": counts[True, True],
-        "exact alone": counts[True, False],
-        "tests alone": counts[False, True],
-        "neither": counts[False, False],
-    }
+    names = {"both": (True, True), "exact alone": (True, False), "tests alone": (False, True)}
+    return {name: counts[key] for name, key in {**names, "neither": (False, False)}.items()} if twice else {}
 
 
-class _Judged:
-    """The rows of one criterion. fitted, others: the answers that are fitted on, and those held out."""
+def _rows_of(
+    fitted: Answers, others: Answers, resamples: int, seed: int, *, headline: bool
+) -> tuple[str, FirstT, list[Row]]:
+    """The best measure, the chosen number of first tokens and the rows of one criterion.
 
-    def __init__(self, fitted: Answers, others: Answers, resamples: int, seed: int) -> None:
-        self.judge = fitted.judge
-        self._answers = {APART: fitted, HELD_OUT: others}
-        self._make = partial(Rows, seed=seed, count=resamples, areas=True)
-        self._maker: Rows = self._make(fitted)
-        self._seed = seed
-        self._known = ~fitted.empty
-        known = fitted.part(np.flatnonzero(self._known))
-        with quietly():
-            chosen = select_first_t(
-                known.logprobs, known.correct, known.groups, FIRST, fit=fit_curve, seed=seed
-            )
-        self.first, self.per_fold = chosen.first, chosen.per_fold
-        self._chosen = self._whole(chosen.confidence)
-        # What calibrators weigh is the product's; the studies score measures alone.
-        served = fitted.profile == "editor"
-        evidences = {
-            part: [record.evidence(answers.header) for record in answers.found] if served else []
-            for part, answers in self._answers.items()
-        }
-        self._evidences = evidences
-        self._recipes = []
-        if served:
-            recipes = recipes_of(fitted.header.task)
-            codes = group_codes(fitted.groups, fitted.n)
-            self._data = FeatureData.of(evidences[APART], fitted.correct, codes, recipes)
-            # Features count that all answers have, also those of held-out projects.
-            nowhere = np.zeros(others.n, np.intp)
-            apart = FeatureData.of(evidences[HELD_OUT], others.correct, nowhere, recipes)
-            self._recipes = self._data.usable(apart.usable(recipes) if others.n else recipes)
-        self.best = FEATURES_MEASURE if self._recipes else FIRST_T
-
-    def rows(self, *, headline: bool) -> list[Row]:
-        """headline: only the rescaled rows of the best measure over all places."""
-        rows: list[Row] = []
-        predictions: tuple[tuple[str, Callable[[], FloatArray]], ...] = (
-            (APART, self._best),
-            (HELD_OUT, self._held_out),
+    fitted, others: the answers that are fitted on, and those held out.
+    """
+    make = partial(Rows, seed=seed, count=resamples, areas=True)
+    maker: Rows = make(fitted)
+    known, apart = (one.part(np.flatnonzero(~one.empty)) for one in (fitted, others))
+    with quietly():
+        chosen = select_first_t(
+            *(known.logprobs, known.correct, known.groups, FIRST), fit=fit_curve, seed=seed
         )
-        for part, predict in predictions:
-            answers = self._answers[part]
-            if answers.n:
-                confidence = predict()
-                maker = self._maker if part == APART else self._make(answers)
-                rows.append(maker.row(self.best, OURS, part, confidence))
-                rows += [] if headline else self._strata(part, confidence)
-        if headline:
-            return rows
-        told = self._answers[APART].part(np.flatnonzero(self._known))
-        raw = raw_confidences(measure_name(self.first), told.logprobs)
-        rows.append(self._maker.row(FIRST_T, RAW, "", self._whole(raw)))
-        rows += [] if self.best == FIRST_T else [self._maker.row(FIRST_T, OURS, APART, self._chosen)]
-        for name in self._maker.logs:
-            rows += [self._maker.of(name), self._maker.of(name, OURS, APART)]
-        return rows
+    raw = raw_confidences(measure_name(chosen.first), known.logprobs)
+    plain = _whole(fitted, chosen.confidence)
+    # What calibrators weigh is the product's; the studies score measures alone.
+    predicted = _by_features(fitted, others, seed) if fitted.profile == "editor" else None
+    best = FIRST_T if predicted is None else FEATURES_MEASURE
+    if predicted is None:
+        predicted = plain, np.zeros(0)
+        if others.n:
+            of_others = raw_confidences(measure_name(chosen.first), apart.logprobs)
+            predicted = plain, _whole(others, fit_curve(raw, known.correct).predict(of_others))
+    rows: list[Row] = []
+    for part, answers, confidence in zip((APART, HELD_OUT), (fitted, others), predicted, strict=True):
+        if answers.n:
+            rows.append((maker if part == APART else make(answers)).row(best, OURS, part, confidence))
+            kinds = [record.stratum for record in answers.found], [one.condition for one in answers.found]
+            for values in () if headline else kinds:
+                for kind in sorted(set(values)) if len(set(values)) > 1 else ():
+                    at = np.flatnonzero(np.array(values) == kind)
+                    rows.append(make(answers.part(at)).row(best, OURS, part, confidence[at], kind))
+    if not headline:
+        rows.append(maker.row(FIRST_T, RAW, "", _whole(fitted, raw)))
+        rows += [] if best == FIRST_T else [maker.row(FIRST_T, OURS, APART, plain)]
+        for name in maker.logs:
+            rows += [maker.of(name), maker.of(name, OURS, APART)]
+    return best, chosen, rows
 
-    def _whole(self, known: FloatArray) -> FloatArray:
-        """Confidences of all answers that are fitted on, 0 where there is no token."""
-        whole = np.zeros(self._known.size)
-        whole[self._known] = known
-        return whole
 
-    def _strata(self, part: str, confidence: FloatArray) -> list[Row]:
-        """The same predictions by kind of place, and by condition; nothing of what there is one kind of."""
-        answers = self._answers[part]
-        rows = []
-        for kinds in (
-            [record.stratum for record in answers.found],
-            [record.condition for record in answers.found],
-        ):
-            for kind in sorted(set(kinds)) if len(set(kinds)) > 1 else []:
-                at = np.flatnonzero(np.array(kinds) == kind)
-                maker = self._make(answers.part(at))
-                rows.append(maker.row(self.best, OURS, part, confidence[at], kind))
-        return rows
+def _whole(answers: Answers, known: FloatArray) -> FloatArray:
+    """Confidences of all answers, 0 where there is no token."""
+    whole = np.zeros(answers.n)
+    whole[~answers.empty] = known
+    return whole
 
-    def _best(self) -> FloatArray:
-        """The items' predictions out of fold by the calibrator's preferred curve."""
-        if not self._recipes:
-            return self._chosen
-        with quietly():
-            return self._data.nested(self._recipes, seed=self._seed)
 
-    def _held_out(self) -> FloatArray:
-        if self._recipes:
-            curve = self._data.curve(self.best, self._data.choose(self._recipes, seed=self._seed))
-            return sigmoid(curve.scores(self._evidences[HELD_OUT]))
-        fitted, others = self._answers[APART], self._answers[HELD_OUT]
-        fitted, told = (one.part(np.flatnonzero(~one.empty)) for one in (fitted, others))
-        name = measure_name(self.first)
-        raw, apart = (raw_confidences(name, one.logprobs) for one in (fitted, told))
-        predicted = np.zeros(others.n)
-        predicted[~others.empty] = fit_curve(raw, fitted.correct).predict(apart)
-        return predicted
+def _by_features(fitted: Answers, others: Answers, seed: int) -> tuple[FloatArray, FloatArray] | None:
+    """The predictions by the calibrator's preferred curve: of what is fitted on out of fold, and of the
+    others; None if its features are missing."""
+    recipes: Sequence[Recipe] = recipes_of(fitted.header.task)
+    seen, apart = ([record.evidence(one.header) for record in one.found] for one in (fitted, others))
+    data = FeatureData.of(seen, fitted.correct, group_codes(fitted.groups, fitted.n), recipes)
+    # Features count that all answers have, also those of held-out projects.
+    if others.n:
+        of_others = FeatureData.of(apart, others.correct, np.zeros(others.n, np.intp), recipes)
+        recipes = of_others.usable(recipes)
+    recipes = data.usable(recipes)
+    if not recipes:
+        return None
+    with quietly():
+        out_of_fold = data.nested(recipes, seed=seed)
+    if not others.n:
+        return out_of_fold, np.zeros(0)
+    curve = data.curve(FEATURES_MEASURE, data.choose(recipes, seed=seed))
+    return out_of_fold, sigmoid(curve.scores(apart))
+
+
+@attrs.frozen
+class Share:
+    """Items of a kind: n of them, of which `right` are right, among `total` items."""
+
+    n: int
+    right: int
+    total: int
+
+    @property
+    def share(self) -> float:
+        return self.n / self.total
+
+    @property
+    def precision(self) -> float | None:
+        """The share that is right; None if there are none."""
+        return self.right / self.n if self.n else None
+
+    @property
+    def least(self) -> float | None:
+        """The one-sided 95 % exact binomial lower bound of the precision; None if there are none."""
+        return least_rate(self.right, self.n) if self.n else None
+
+    def to_json(self) -> dict[str, Any]:
+        return {**attrs.asdict(self), "share": self.share, "precision": self.precision, "least": self.least}
+
+
+def tiers(confidence: FloatArray, correct: BoolArray) -> dict[str, Share]:
+    """What the balanced preset marks as each tier; arrays of shape (n,)."""
+    policy = PRESETS["balanced"]
+    marked = np.array([policy.decide(float(p), source="shipped")[0].value for p in confidence])
+    of = {tier.value: marked == tier.value for tier in Tier}
+    return {name: Share(int(at.sum()), int(correct[at].sum()), correct.size) for name, at in of.items()}
 
 
 def tiers_of(row: Row) -> dict[str, dict[str, int]]:
-    """What the balanced preset makes of a rescaled row: items and right ones of each tier; empty if raw."""
-    return {} if row.rescaling == RAW else counts_of_tiers(row.confidence, row.correct)
-
-
-def counts_of_tiers(confidence: FloatArray, correct: BoolArray) -> dict[str, dict[str, int]]:
-    """Items and right ones of each tier of the balanced preset."""
-    policy = PRESETS["balanced"]
-    tiers = np.array([policy.decide(float(p), source="shipped")[0].value for p in confidence])
-    return {
-        tier.value: {
-            "n": int(np.sum(tiers == tier.value)),
-            "right": int(np.sum(correct[tiers == tier.value])),
-        }
-        for tier in Tier
-    }
+    """The items and the right ones of each tier of a rescaled row; empty if raw."""
+    found = {} if row.rescaling == RAW else tiers(row.confidence, row.correct)
+    return {name: {"n": share.n, "right": share.right} for name, share in found.items()}
 
 
 # ---------------------------------------------------------------- tables
 
-_TIERS = ("accept", "review", "reject")
 _PARTS = {APART: "fit", HELD_OUT: "held-out"}
+_QUALITY = ("skill", "AUC", BAND)
+_TIERS = tuple(f"{tier}: share, right" for tier in Tier)
 
 
 def tables(scores: Scores) -> list[Table]:
     """The tables, in order."""
     found: list[Table] = []
+    profile = scores.profile
     for judge in scores.first:
         rows = [row for row in scores.rows if row.judge == judge]
-        rescaled = [row for row in rows if row.measure == scores.best and row.rescaling != RAW]
+        best = [row for row in rows if row.measure == scores.best and row.rescaling != RAW]
         whole = [row for row in rows if row.stratum == ALL and row.folds != HELD_OUT]
         found += [
             Table(
-                f"Right: {judge} ({scores.profile})",
-                ("items", "place", "n", "right", "skill", "AUC", BAND),
+                f"Right: {judge} ({profile})",
+                ("items", "place", "n", "right", *_QUALITY),
                 [
                     [_PARTS[row.folds], row.stratum, str(row.n), _count(row.right, row.n), *quality(row)]
-                    for row in rescaled
+                    for row in best
                 ],
             ),
             Table(
-                f"Right: {judge}, by measure (out of fold, {scores.profile})",
-                ("measure", "", "n", "of 0.5", "skill", "AUC", BAND),
+                f"Right: {judge}, by measure (out of fold, {profile})",
+                ("measure", "", "n", "of 0.5", *_QUALITY),
                 [
-                    [
-                        *(_measure(scores, row), "raw" if row.rescaling == RAW else "rescaled", str(row.n)),
-                        *(percent(row.half) if row.rescaling == RAW else "", *quality(row)),
-                    ]
+                    [_measure(scores, row), "raw", str(row.n), percent(row.half), *quality(row)]
+                    if row.rescaling == RAW
+                    else [_measure(scores, row), "rescaled", str(row.n), "", *quality(row)]
                     for row in whole
                 ],
             ),
             Table(
-                f"Right: {judge}, by tier ({scores.profile})",
-                ("items", "place", *(f"{tier}: share, right" for tier in _TIERS)),
+                f"Right: {judge}, by tier ({profile})",
+                ("items", "place", *_TIERS),
                 [
-                    [_PARTS[row.folds], row.stratum, *(_tier(row, tier) for tier in _TIERS)]
-                    for row in rescaled
+                    [_PARTS[row.folds], row.stratum, *map(_tier, tiers(row.confidence, row.correct).values())]
+                    for row in best
                 ],
             ),
         ]
     if scores.cross:
         n = sum(scores.cross.values())
-        rows_ = [[str(n), *(_count(k, n) for k in scores.cross.values())]]
-        found.append(Table("Exact match against tests", ("n", *scores.cross), rows_))
+        numbers = [str(n), *(_count(k, n) for k in scores.cross.values())]
+        found.append(Table("Exact match against tests", ("n", *scores.cross), [numbers]))
     return found
 
 
-def summary(scores: Scores) -> list[str]:
-    """The task, the model and the numbers of items, in sentences."""
-    header = scores.header
-    sources = ", ".join(f"{origin.name} {origin.version}".strip() for origin in header.sources)
-    which = {
-        "paper": "every item asked for counts, an empty answer as a failure",
-        "editor": "the answers count that an editor shows",
-    }
-    lines = [
-        f"Task {header.task}, {header.language}; {header.model.name} {header.model.quantisation} "
-        f"(SHA-256 {header.model.sha256[:16] or 'unknown'}), prompt {header.prompt_version}, "
-        f"seed {header.seed}, {header.created or 'date unknown'}, "
-        f"lsp-calib {header.package or 'of unknown version'}.",
-        f"{scores.asked} items asked for, {scores.offered} with an answer that would be offered"
-        + (f", {scores.doubtful} of them without believable probabilities" if scores.doubtful else "")
-        + "".join(f"; right ({judge}): {count}" for judge, count in scores.right.items())
-        + f". Profile {scores.profile}: {which[scores.profile]}.",
-    ]
-    lines += scores.notes
-    for judge, chosen in scores.per_fold.items():
-        folds = ", ".join("all" if t is None else str(t) for t in chosen)
-        lines.append(f"First tokens chosen in each fold ({judge}): {folds}.")
-    if scores.held_out:
-        lines.append(f"Held out: {', '.join(scores.held_out)}.")
-    if sources:
-        lines.append(f"From {len(header.sources)} sources: {sources}.")
-    return lines
-
-
-_BALANCED = PRESETS["balanced"]
-NOTE = (
-    "Skill: Brier skill score, 0 is always saying the base rate, 1 is knowing. Items that are fitted on "
-    "(fit) are predicted out of fold: whole groups (projects, problems) are left out of the fit and of "
-    "every choice (*: which features, how many tokens); what is held out is predicted by what was fitted on "
-    "all others. Intervals are 95 %, by bootstrap over groups; beside ECE stands what a perfectly calibrated "
-    f"score would show; below a rescaled skill of {LEAST_SKILL:g} no ECE is given, for it would only compare "
-    f"two means. Tiers: the balanced preset, accept from {100 * _BALANCED.accept_from:g} %, reject "
-    f"below {100 * _BALANCED.reject_below:g} %."
-)
-
-
-def markdown(scores: Scores) -> str:
-    lines = [f"# Evaluation: {scores.header.task}, {scores.header.model.name}", ""]
-    lines += [line + "\n" for line in summary(scores)] + [NOTE, ""]
-    return "\n".join([*lines, *titled_lines(tables(scores))])
-
-
-def comma_separated(scores: Scores) -> str:
-    """One line for each number, with its interval."""
-    columns = ("profile", "judge", "measure", "rescaling", "folds", "stratum", "n", "right", "invalid")
-    lines: list[tuple[object, ...]] = [(*columns, "metric", "value", "low", "high", "kind")]
-    for row in scores.rows:
-        front = (scores.profile, *(getattr(row, name) for name in columns[1:]))
-        for name in ("skill", "auc", "ece"):
-            one = getattr(row, name)
-            if one is not None:
-                lines.append((*front, name, one.value, one.low, one.high, one.kind))
-        numbers = {"brier": row.brier, "above": row.above, "half": row.half}
-        for tier, counts in tiers_of(row).items():
-            n, right = counts["n"], counts["right"]
-            numbers |= {f"{tier}.share": n / row.n, f"{tier}.right": right / n if n else float("nan")}
-        lines += [
-            (*front, name, None if np.isnan(value) else value, "", "", "") for name, value in numbers.items()
-        ]
-    return csv_text(lines)
-
-
-def write(scores: Scores, folder: Path) -> None:
-    """scores.md, scores.csv and scores.json in `folder`. Raises DataError if they cannot be written."""
-    replace_file(folder / "scores.md", markdown(scores))
-    replace_file(folder / "scores.csv", comma_separated(scores))
-    replace_file(folder / "scores.json", json.dumps(scores.to_json(), indent=2) + "\n")
-
-
 def _measure(scores: Scores, row: Row) -> str:
-    if row.measure == FIRST_T:
-        return f"{measure_name(scores.first[row.judge])} *"
-    return f"{row.measure} *" if row.measure == scores.best else row.measure
+    name = measure_name(scores.first[row.judge]) if row.measure == FIRST_T else row.measure
+    return f"{name} *" if row.measure in (FIRST_T, scores.best) else name
 
 
 def quality(row: Row) -> list[str]:
@@ -460,14 +359,83 @@ def _count(k: int, n: int) -> str:
     return f"{k} ({percent(k / n)}; {100 * low:.0f} to {100 * high:.0f})"
 
 
-def _tier(row: Row, tier: str) -> str:
-    counts = tiers_of(row)[tier]
-    n, right = counts["n"], counts["right"]
-    if not n:
+def _tier(found: Share) -> str:
+    if found.precision is None:
         return "0 %"
-    low, high = wilson_interval(right, n)
-    share = f"{percent(right / n)} ({100 * low:.0f} to {100 * high:.0f})"
-    return f"{percent(n / row.n)}, {right}/{n} = {share}"
+    low, high = wilson_interval(found.right, found.n)
+    share = f"{percent(found.precision)} ({100 * low:.0f} to {100 * high:.0f})"
+    return f"{percent(found.share)}, {found.right}/{found.n} = {share}"
+
+
+_PROFILES = {
+    "paper": "every item asked for counts, an empty answer as a failure",
+    "editor": "the answers count that an editor shows",
+}
+
+
+def summary(scores: Scores) -> list[str]:
+    """The task, the model and the numbers of items, in sentences."""
+    header = scores.header
+    sources = ", ".join(f"{origin.name} {origin.version}".strip() for origin in header.sources)
+    doubtful = f", {scores.doubtful} of them without believable probabilities" if scores.doubtful else ""
+    right = "".join(f"; right ({judge}): {count}" for judge, count in scores.right.items())
+    chosen = [
+        f"First tokens chosen in each fold ({judge}): {', '.join(str(t or 'all') for t in folds)}."
+        for judge, folds in scores.per_fold.items()
+    ]
+    return [
+        f"Task {header.task}, {header.language}; {header.model.name} {header.model.quantisation} "
+        f"(SHA-256 {header.model.sha256[:16] or 'unknown'}), prompt {header.prompt_version}, "
+        f"seed {header.seed}, {header.created or 'date unknown'}, "
+        f"lsp-calib {header.package or 'of unknown version'}.",
+        f"{scores.asked} items asked for, {scores.offered} with an answer that would be offered{doubtful}"
+        f"{right}. Profile {scores.profile}: {_PROFILES[scores.profile]}.",
+        *scores.notes,
+        *chosen,
+        *([f"Held out: {', '.join(scores.held_out)}."] if scores.held_out else []),
+        *([f"From {len(header.sources)} sources: {sources}."] if sources else []),
+    ]
+
+
+_BALANCED = PRESETS["balanced"]
+NOTE = (
+    "Skill: Brier skill score, 0 is always saying the base rate, 1 is knowing. Items that are fitted on "
+    "(fit) are predicted out of fold: whole groups (projects, problems) are left out of the fit and of "
+    "every choice (*: which features, how many tokens); what is held out is predicted by what was fitted on "
+    "all others. Intervals are 95 %, by bootstrap over groups; beside ECE stands what a perfectly calibrated "
+    f"score would show; below a rescaled skill of {scored.LEAST_SKILL:g} no ECE is given, for it would only "
+    f"compare two means. Tiers: the balanced preset, accept from {100 * _BALANCED.accept_from:g} %, reject "
+    f"below {100 * _BALANCED.reject_below:g} %."
+)
+
+
+def markdown(scores: Scores) -> str:
+    lines = [f"# Evaluation: {scores.header.task}, {scores.header.model.name}", ""]
+    lines += [line + "\n" for line in summary(scores)] + [NOTE, ""]
+    return "\n".join([*lines, *titled_lines(tables(scores))])
+
+
+def comma_separated(scores: Scores) -> str:
+    """One line for each number, with its interval."""
+    columns = ("judge", "measure", "rescaling", "folds", "stratum", "n", "right", "invalid")
+    lines: list[tuple[object, ...]] = [("profile", *columns, "metric", "value", "low", "high", "kind")]
+    for row in scores.rows:
+        front = (scores.profile, *(getattr(row, name) for name in columns))
+        intervals = {"skill": row.skill, "auc": row.auc, "ece": row.ece}
+        lines += [(*front, name, *attrs.astuple(one)) for name, one in intervals.items() if one is not None]
+        numbers: dict[str, float | None] = {"brier": row.brier, "above": row.above, "half": row.half}
+        found = {} if row.rescaling == RAW else tiers(row.confidence, row.correct)
+        for name, share in found.items():
+            numbers |= {f"{name}.share": share.share, f"{name}.right": share.precision}
+        lines += [(*front, name, value, "", "", "") for name, value in numbers.items()]
+    return csv_text(lines)
+
+
+def write(scores: Scores, folder: Path) -> None:
+    """scores.md, scores.csv and scores.json in `folder`. Raises DataError if they cannot be written."""
+    replace_file(folder / "scores.md", markdown(scores))
+    replace_file(folder / "scores.csv", comma_separated(scores))
+    replace_file(folder / "scores.json", json.dumps(scores.to_json(), indent=2) + "\n")
 
 
 # ---------------------------------------------------------------- the command
@@ -502,28 +470,40 @@ class ScoringOptions:
     None: the shipped ones.
     """
 
-    resamples: int = RESAMPLES
+    resamples: int
     thresholds: Path | None = None
 
+    def scores(self, header: Header, records: list[Record], held_out: frozenset[str], seed: int) -> Scores:
+        rules = None if self.thresholds is None else Thresholds.load(self.thresholds)
+        found = judged(header, records, rules)
+        try:
+            scores = score(header, found, held_out, resamples=self.resamples, seed=seed)
+        except DataError as error:
+            scores = counted(header, found, held_out, str(error))
+            # A share of right answers of 0 is a result of a study, and no reason to ask for more.
+            if scores.profile == "editor":
+                raise
+        repeats = sum(record.repeats_bug is True for record in records)
+        note = f"{repeats} of {len(records)} answers are the buggy line again."
+        return attrs.evolve(scores, notes=(*scores.notes, note)) if header.task == REPAIR else scores
 
-def evaluate(
-    task: Task, output: Path, asking: AskingOptions, scoring: ScoringOptions | None = None
-) -> EvaluationReport:
+
+def evaluate(task: Task, output: Path, asking: AskingOptions, scoring: ScoringOptions) -> EvaluationReport:
     """Ask the model for all items of a task and score its answers. All files go to the folder `output`.
 
     The same call resumes a run that was stopped. Raises SettingsError if the folder cannot be made, DataError
     for items of too few files; and what `collect` and `score` raise.
     """
-    scoring = scoring or ScoringOptions()
     # What cannot be scored fails before the model is asked.
     groups = [(id_, str(payload["group"])) for id_, payload in task.items]
     apart = asking.apart([group for _, group in groups])
     check_groups(groups, apart, "functions" if task.name in (SUMMARY, SYNTHESIS) else "lines")
-    rules = None if scoring.thresholds is None else Thresholds.load(scoring.thresholds)
+    if scoring.thresholds is not None:
+        Thresholds.load(scoring.thresholds)
     make_folder(output)
     header, records = collect_records(task, output / RECORDS, asking)
     apart = frozenset(header.held_out).intersection(record.group for record in records)
-    scores = _scores(header, judged(header, records, rules), apart, scoring, asking.seed)
+    scores = scoring.scores(header, records, apart, asking.seed)
     write(scores, output)
     return EvaluationReport(scores, output, recorded=True)
 
@@ -549,24 +529,8 @@ def replay(
     apart = frozenset(header.held_out).intersection(groups)
     if asking.held_out is not None:
         apart = asking.apart(groups)
-    rules = None if scoring.thresholds is None else Thresholds.load(scoring.thresholds)
-    scores = _scores(header, judged(header, found, rules), apart, scoring, asking.seed)
+    scores = scoring.scores(header, found, apart, asking.seed)
     if output is not None:
         make_folder(output)
         write(scores, output)
     return EvaluationReport(scores, output, recorded=False)
-
-
-def _scores(
-    header: Header, records: list[Record], apart: frozenset[str], options: ScoringOptions, seed: int
-) -> Scores:
-    try:
-        scores = score(header, records, apart, resamples=options.resamples, seed=seed)
-    except DataError as error:
-        # A share of right answers of 0 is a result of a study, and no reason to ask for more.
-        if profile_of_scores(header) == "editor":
-            raise
-        scores = counted(header, records, apart, str(error))
-    repeats = sum(record.repeats_bug is True for record in records)
-    note = f"{repeats} of {len(records)} answers are the buggy line again."
-    return attrs.evolve(scores, notes=(*scores.notes, note)) if header.task == REPAIR else scores

@@ -6,6 +6,7 @@ A confidence is kept as its natural logarithm, so that the probability of a long
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -15,6 +16,7 @@ from typing import Any, Literal
 
 import attrs
 import numpy as np
+import numpy.typing as npt
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, quietly
 from lsp_calib.calibration.scores import brier_score
@@ -27,12 +29,7 @@ from lsp_calib.corpus.thresholds import judged
 from lsp_calib.errors import DataError
 from lsp_calib.files import read_file
 from lsp_calib.json_text import parse_json
-from lsp_calib.studies.measures import (
-    REFLECTIVE,
-    entropy_confidence,
-    length_confidence,
-    relative_length,
-)
+from lsp_calib.studies.measures import REFLECTIVE, Form
 from lsp_calib.studies.published import Quoted
 from lsp_calib.studies.statistics import (
     FOLDS,
@@ -41,6 +38,7 @@ from lsp_calib.studies.statistics import (
     RESAMPLES,
     RESCALINGS,
     Corrected,
+    Platt,
     Resamples,
     adjusted,
     corrected_skill,
@@ -57,10 +55,6 @@ PAPER, EDITOR = "paper", "editor"
 Profile = Literal["paper", "editor"]
 """Which answers count. paper: of every item asked, under the study's conditions; editor: of those shown."""
 
-Question = tuple[str, ...]
-"""Task, language, model, quantisation, prompt and a study's condition, and the data set of a task that has
-several, and whether a project's tests judge a line: what files of one question share."""
-
 
 @attrs.frozen(eq=False)
 class File:
@@ -75,12 +69,12 @@ class File:
     tested: bool = False
 
     @property
-    def question(self) -> Question:
+    def question(self) -> tuple[str, ...]:
+        """What files of one question share: also whether a project's tests judge its lines."""
         header = self.header
-        model = header.model
-        known = header.task, header.language, model.name, model.quantisation, header.prompt_version
+        asked = header.task, header.language, header.model.name, header.model.quantisation
         tested = ("tests",) if self.tested else ()
-        return (*known, self.condition, *tested, *self.data_sets)
+        return (*asked, header.prompt_version, self.condition, *tested, *self.data_sets)
 
     @property
     def data_sets(self) -> tuple[str, ...]:
@@ -90,19 +84,16 @@ class File:
 
     @property
     def profile(self) -> Profile:
-        return profile_of(self.header)
+        """Whether its records were made as a study asks, or as an editor does."""
+        header = self.header
+        studied = header.task in (SYNTHESIS, REPAIR, SUMMARY) or header.prompt_version == PLAIN_VERSION
+        return "paper" if studied else "editor"
 
     @cached_property
     def records(self) -> list[Record]:
         """Its records, summaries judged by the thresholds that ship. Raises DataError as `read_records`."""
         records = judged(*read_records(self.path))
         return [record for record in records if record.item not in LEFT_OUT]
-
-
-def profile_of(header: Header) -> Profile:
-    """Whether the records under a header were made as a study asks, or as an editor does."""
-    studied = header.task in (SYNTHESIS, REPAIR, SUMMARY) or header.prompt_version == PLAIN_VERSION
-    return "paper" if studied else "editor"
 
 
 def find_files(folder: Path, model: str | None = None) -> list[File]:
@@ -116,17 +107,15 @@ def find_files(folder: Path, model: str | None = None) -> list[File]:
         try:
             lines = read_file(path).splitlines()
             header = Header.from_row(parse_json(lines[0]))
-            condition = ""
-            tested = False
+            first: dict[str, Any] = {"correct": (), "condition": ""}
             if header.task == "line":
                 first = parse_json(lines[1])
-                tested = "tests" in first["correct"]
-                condition = first["condition"] if header.prompt_version == PLAIN_VERSION else ""
+            condition = first["condition"] if header.prompt_version == PLAIN_VERSION else ""
+            tested = "tests" in first["correct"]
         except (OSError, IndexError, ValueError, TypeError, KeyError, AttributeError):
             continue
-        found.append(
-            File(path.relative_to(folder).as_posix(), path, header, len(lines) - 1, condition, tested)
-        )
+        name = path.relative_to(folder).as_posix()
+        found.append(File(name, path, header, len(lines) - 1, condition, tested))
     if not found:
         raise DataError(
             f"There are no records in {folder} or below it. Name a folder such as models/records."
@@ -139,10 +128,9 @@ def find_files(folder: Path, model: str | None = None) -> list[File]:
 
 def largest(files: Sequence[File]) -> list[File]:
     """Of the files that answer one question the one with the most answers; among equals the first by name."""
-    best: dict[Question, File] = {}
-    for file in files:
-        if file.question not in best or file.size > best[file.question].size:
-            best[file.question] = file
+    best: dict[tuple[str, ...], File] = {}
+    for file in sorted(files, key=lambda file: -file.size):
+        best.setdefault(file.question, file)
     return [file for file in files if best[file.question] is file]
 
 
@@ -176,14 +164,15 @@ class Answers:
     def right(self) -> int:
         return int(np.count_nonzero(self.correct))
 
+    def _judged(self, record: Record) -> int | None:
+        """How many tokens count, those of what was judged: of a summary its first sentence; None: all, as in
+        an editor's confidence."""
+        return record.judged_tokens if self.profile == "paper" else None
+
     @cached_property
     def logprobs(self) -> list[tuple[float, ...]]:
-        """Of the tokens of what was judged: of a summary, of its first sentence."""
+        """Of the tokens that count."""
         return [record.logprobs_given_typed[: self._judged(record)] for record in self.found]
-
-    def _judged(self, record: Record) -> int | None:
-        """How many tokens count; None: all. An editor's confidence is that of all that were generated."""
-        return record.judged_tokens if self.profile == "paper" else None
 
     @cached_property
     def entropies(self) -> list[tuple[float, ...]]:
@@ -242,7 +231,11 @@ def judged_by(
     Answers whose probabilities are missing or unreliable never count. Raises DataError if some of the answers
     were not judged by the criterion.
     """
-    counted = [record for record in asked if counts(record, profile)]
+    if profile == "editor":
+        counted = [record for record in asked if record.shown and record.logprobs]
+    else:
+        # Without a token there is nothing that could be unreliable.
+        counted = [record for record in asked if record.logprobs or not record.tokens]
     try:
         correct = np.array([record.correct[judge] for record in counted], dtype=np.bool_)
     except KeyError as error:
@@ -256,14 +249,6 @@ def judged_by(
         correct=correct,
         groups=tuple(groups_of(counted)),
     )
-
-
-def counts(record: Record, profile: Profile) -> bool:
-    """Whether an answer counts in a profile."""
-    if profile == "editor":
-        return record.shown and bool(record.logprobs)
-    # Without a token there is nothing that could be unreliable.
-    return bool(record.logprobs) or not record.tokens
 
 
 RAW, RANDOM, APART, HELD_OUT = "raw", "random", "apart", "held-out"
@@ -285,55 +270,62 @@ Measure = Callable[[Answers], FloatArray | None]
 nothing of it; None where the records do not hold it."""
 
 
+def _log(values: npt.ArrayLike) -> FloatArray:
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(values))
+
+
 def _mean(values: FloatArray) -> FloatArray:
     """Of each row's numbers, shape (n,); nan where it has none."""
     return np.asarray(np.nansum(values, axis=1) / np.count_nonzero(~np.isnan(values), axis=1))
 
 
 def _entropy(answers: Answers) -> FloatArray | None:
+    """Minus the mean entropy, the expected logarithm of the geometric mean if each token is sampled: the
+    token-wise entropy of Malinin & Gales 2021, on the scale of a probability."""
     if not all(one or empty for one, empty in zip(answers.entropies, answers.empty, strict=True)):
         return None
-    return np.array([math.log(entropy_confidence(one)) if one else np.nan for one in answers.entropies])
+    return np.array([-math.fsum(one) / len(one) if one else np.nan for one in answers.entropies])
 
 
 def _length(answers: Answers) -> FloatArray | None:
-    """Spiess et al. 2024, 4.1.3; None where the records hold no counts of characters."""
-    lengths, references = _characters(answers), [record.reference_characters for record in answers.found]
-    known = [one for one in references if one is not None]
-    if lengths is None or len(known) < len(references) or len(set(known)) < 2:
+    """1 for as many characters as the shortest reference has or fewer, 0 for as many as the longest.
+
+    It needs the right answers, so it is only a baseline, not a measure for use. Spiess et al. 2024, 4.1.3.
+    """
+    lengths = _characters(answers)
+    references = np.array([record.reference_characters for record in answers.found], dtype=np.float64)
+    # A difference is no number, either, where one of them is missing.
+    if lengths is None or not np.ptp(references) > 0.0:
         return None
-    return _log(length_confidence(lengths, known))
+    return _log(np.clip((references.max() - lengths) / np.ptp(references), 0.0, 1.0))
 
 
 def _relative_length(answers: Answers) -> FloatArray | None:
-    """The same paper's other description, 3.1.2."""
+    """0 for the shortest answer, 1 for the longest: the paper's other description, 3.1.2."""
     lengths = _characters(answers)
-    return None if lengths is None or len(set(lengths)) < 2 else _log(relative_length(lengths))
+    if lengths is None or np.ptp(lengths) == 0.0:
+        return None
+    return _log((lengths - lengths.min()) / np.ptp(lengths))
 
 
-def _characters(answers: Answers) -> list[int] | None:
-    known = [record.characters for record in answers.found if record.characters is not None]
-    return known if len(known) == answers.n else None
+def _characters(answers: Answers) -> FloatArray | None:
+    found = np.array([record.characters for record in answers.found], dtype=np.float64)
+    return None if np.isnan(found).any() else found
 
 
-def _said(name: str) -> Measure:
+def _said(observation: str, form: Form) -> Measure:
     """What the model says of its answer."""
-    observation, form = REFLECTIVE[name]
 
     def confidence(answers: Answers) -> FloatArray | None:
         listed = answers.header.observations
         if listed is None or not any(observation in record.observed for record in answers.found):
             return None
         said = (form(listed.named(record.observed)) for record in answers.found)
-        values = _log(np.array([np.nan if one is None else one for one in said]))
+        values = _log([np.nan if one is None else one for one in said])
         return values if np.count_nonzero(~np.isnan(values)) >= FEWEST else None
 
     return confidence
-
-
-def _log(values: FloatArray) -> FloatArray:
-    with np.errstate(divide="ignore"):
-        return np.log(values)
 
 
 MEASURES: Mapping[str, Measure] = MappingProxyType(
@@ -346,14 +338,10 @@ MEASURES: Mapping[str, Measure] = MappingProxyType(
         "entropy": _entropy,
         "length": _length,
         "length-in-data-set": _relative_length,
-        **{name: _said(name) for name in REFLECTIVE},
+        **{name: _said(*said) for name, said in REFLECTIVE.items()},
     }
 )
 """Measures by name."""
-
-
-RowKey = tuple[str, str, str]
-"""Measure, rescaling and folds."""
 
 
 @attrs.frozen(eq=False)
@@ -381,7 +369,7 @@ class Row:
     invalid: int = 0
 
     @property
-    def key(self) -> RowKey:
+    def key(self) -> tuple[str, str, str]:
         return self.measure, self.rescaling, self.folds
 
     @property
@@ -404,14 +392,10 @@ class Row:
 
     def to_json(self) -> dict[str, Any]:
         """Without its confidences."""
+        named = ("judge", "measure", "rescaling", "folds", "stratum", "n", "right", "invalid")
         return {
-            **{name: getattr(self, name) for name in ("judge", "measure", "rescaling", "folds", "stratum")},
-            "n": self.n,
-            "right": self.right,
-            "invalid": self.invalid,
-            "above": number(self.above),
-            "half": number(self.half),
-            "brier": number(self.brier),
+            **{name: getattr(self, name) for name in named},
+            **{name: number(getattr(self, name)) for name in ("above", "half", "brier")},
             **{name: interval_json(getattr(self, name)) for name in ("skill", "ece", "auc")},
         }
 
@@ -469,14 +453,10 @@ class Rows:
         return self._parts[key]
 
     def row(
-        self,
-        measure: str,
-        rescaling: str,
-        folds: str,
-        confidence: FloatArray,
-        stratum: str = ALL,
+        self, measure: str, rescaling: str, folds: str, confidence: FloatArray, stratum: str = ALL
     ) -> Row:
         """The row of a confidence, shape (n,)."""
+        correct = self.answers.correct
         with quietly():
             skill = self.resamples.skill(confidence)
             # Whatever tells nothing is rescaled to the base rate, and then seems calibrated.
@@ -484,13 +464,13 @@ class Rows:
             area = rescaling == RAW or self._areas
             return Row(
                 *(self.answers.judge, measure, rescaling, folds, stratum),
-                brier=brier_score(confidence, self.answers.correct),
+                brier=brier_score(confidence, correct),
                 skill=skill,
                 ece=self.resamples.ece(confidence) if told and measure != UNSKILLED else None,
                 auc=self.resamples.auc(confidence) if area else None,
                 confidence=confidence,
-                correct=self.answers.correct,
-                at=np.arange(self.answers.n),
+                correct=correct,
+                at=np.arange(correct.size),
             )
 
 
@@ -519,10 +499,14 @@ class Cell:
         return self.answers.header.model.name
 
     @property
-    def resamples(self) -> Resamples:
-        """Those of its answers, of a cell that has rows."""
+    def rescaled(self) -> Rows:
+        """Of a cell that has rows."""
         assert self.maker is not None
-        return self.maker.resamples
+        return self.maker
+
+    @property
+    def resamples(self) -> Resamples:
+        return self.rescaled.resamples
 
     def row(self, measure: str, rescaling: str = RAW, folds: str = "") -> Row | None:
         """The row with these names, if there is one."""
@@ -541,18 +525,18 @@ class Cell:
         return None if row is None else row.skill.value
 
     def corrected(self, measure: str, rescaling: str, folds: str, draws: int = 200) -> Corrected:
-        """The skill of a row, corrected for its bias; see `corrected_skill`."""
-        assert self.maker is not None
-        maker = self.maker.part_of(measure)
-        of = maker.logs[measure], maker.folds[folds], RESCALINGS[rescaling]
-        return corrected_skill(*of, maker.resamples, draws=draws)
+        """The skill of a row of a study's line, corrected for its bias; see `corrected_skill`."""
+        maker, platt = self.rescaled.part_of(measure), RESCALINGS[rescaling]
+        assert isinstance(platt, Platt)
+        of = maker.logs[measure], maker.folds[folds], platt, maker.resamples
+        return corrected_skill(*of, draws=draws)
 
 
 def cell_of(answers: Answers, *, paper: str, headline: str, first: bool, seed: int = 0) -> Cell:
     """The rows of some answers.
 
-    paper: the study's own line, a name in PLATT. headline: the measure for which every rescaling is tried.
-    first: whether t is chosen. A cell in which too few are right, or too few answers are, has no rows.
+    paper: the study's own rescaling. headline: the measure for which every rescaling is tried. first: whether
+    t is chosen. A cell in which too few are right, or too few answers are, has no rows.
     """
     why = why_not(answers)
     if why:
@@ -571,19 +555,14 @@ def cell_of(answers: Answers, *, paper: str, headline: str, first: bool, seed: i
     rows.append(attrs.evolve(unskilled, skill=Interval(0.0, None, None)))
     chosen = _first(answers, seed) if first else {}
     rows += [maker.row(name, paper, APART, one.confidence) for name, one in chosen.items()]
-    cell = Cell(
-        answers=answers,
-        rows=tuple(rows),
-        missing=tuple(name for name in MEASURES if name not in maker.logs),
-        first=chosen,
-        correlations=_correlations(maker.logs),
-        maker=maker,
-    )
-    if not chosen:
-        return cell
-    both = chosen[FIRST_T].confidence, cell.known("geometric-mean", paper, APART).confidence
-    gain = maker.resamples.skill_difference(*both)
-    return attrs.evolve(cell, gain=gain, p_value=paired_p_value(*both, answers.correct))
+    gain = p_value = None
+    if chosen:
+        of_all = next(row for row in rows if row.key == ("geometric-mean", paper, APART))
+        both = chosen[FIRST_T].confidence, of_all.confidence
+        gain, p_value = maker.resamples.skill_difference(*both), paired_p_value(*both, answers.correct)
+    missing = tuple(name for name in MEASURES if name not in maker.logs)
+    correlations = _correlations(maker.logs)
+    return Cell(answers, "", tuple(rows), missing, chosen, gain, p_value, correlations, maker)
 
 
 def why_not(answers: Answers) -> str:
@@ -608,35 +587,33 @@ def _first(answers: Answers, seed: int) -> dict[str, FirstT]:
     if min(answers.right, answers.n - answers.right) < FEWEST_TO_TEST or answers.empty.any():
         return {}
     # Instead of its tokens, the mean of each number of first ones.
-    counts = np.arange(1, answers.padded.shape[1] + 1)
+    counted = np.arange(1, answers.padded.shape[1] + 1)
     means = {
-        FIRST_T: np.exp(np.cumsum(answers.padded, axis=1) / counts),
-        FIRST_T_ARITHMETIC: np.cumsum(np.exp(answers.padded), axis=1) / counts,
+        FIRST_T: np.exp(np.cumsum(answers.padded, axis=1) / counted),
+        FIRST_T_ARITHMETIC: np.cumsum(np.exp(answers.padded), axis=1) / counted,
     }
-    found = {}
-    for name, of in means.items():
-        rows = [row[: len(item)].tolist() for row, item in zip(of, answers.logprobs, strict=True)]
-        found[name] = select_first_t(
-            *(rows, answers.correct, answers.groups, FIRST),
+    return {
+        name: select_first_t(
+            [row[: len(item)].tolist() for row, item in zip(of, answers.logprobs, strict=True)],
+            *(answers.correct, answers.groups, FIRST),
             fit=line,
             folds=FOLDS,
             seed=seed,
             together=True,
             mean=lambda row, t: min(row[min(t or len(row), len(row)) - 1], 1.0),
         )
-    return found
+        for name, of in means.items()
+    }
 
 
 def _correlations(logs: Mapping[str, FloatArray]) -> dict[tuple[str, str], float]:
     """Of each pair of measures, over the answers that have both."""
-    names = list(logs)
     found = {}
-    for at, a in enumerate(names):
-        for b in names[at + 1 :]:
-            both = ~np.isnan(logs[a]) & ~np.isnan(logs[b])
-            value = rank_correlation(logs[a][both], logs[b][both])
-            if value is not None:
-                found[a, b] = value
+    for a, b in itertools.combinations(logs, 2):
+        both = ~np.isnan(logs[a]) & ~np.isnan(logs[b])
+        value = rank_correlation(logs[a][both], logs[b][both])
+        if value is not None:
+            found[a, b] = value
     return found
 
 
@@ -648,8 +625,8 @@ def number(value: float | None, digits: int = 6) -> float | None:
 def interval_json(interval: Interval | None) -> dict[str, Any] | None:
     if interval is None:
         return None
-    bounds = {name: number(getattr(interval, name)) for name in ("value", "low", "high")}
-    return {**bounds, "kind": interval.kind}
+    value, low, high, kind = attrs.astuple(interval)
+    return {"value": number(value), "low": number(low), "high": number(high), "kind": kind}
 
 
 def cell_json(cell: Cell) -> dict[str, Any]:
@@ -663,11 +640,7 @@ def cell_json(cell: Cell) -> dict[str, Any]:
         "sha256": header.model.sha256,
         "language": header.language,
         "prompt": header.prompt_version,
-        "condition": answers.condition,
-        "judge": answers.judge,
-        "asked": answers.asked,
-        "n": answers.n,
-        "right": answers.right,
+        **{name: getattr(answers, name) for name in ("condition", "judge", "asked", "n", "right")},
         "empty": int(np.count_nonzero(answers.empty)),
         "groups": len(set(answers.groups)),
         "omitted": cell.why or None,
@@ -693,7 +666,7 @@ def cell_json(cell: Cell) -> dict[str, Any]:
 def adjusted_p_values(cells: Sequence[Cell]) -> dict[str, float]:
     """The p-values of the cells' tests, adjusted for being many, by the answers' name."""
     tested = [cell for cell in cells if cell.p_value is not None]
-    p_values = adjusted([cell.p_value for cell in tested if cell.p_value is not None])
+    p_values = adjusted([cell.p_value or 0.0 for cell in tested])
     return {cell.answers.name: p for cell, p in zip(tested, p_values, strict=True)}
 
 

@@ -19,16 +19,10 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import roc_curve
 from sklearn.model_selection import KFold
 
-from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, group_codes, paired
+from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, group_codes
 from lsp_calib.calibration.logistic import LOOSE_PRIOR, PlattCalibrator
 from lsp_calib.calibration.scores import auc, bin_index, expected_calibration_error
-from lsp_calib.calibration.validation import (
-    LEVEL,
-    Fit,
-    Interval,
-    Predictor,
-    percentile_interval,
-)
+from lsp_calib.calibration.validation import LEVEL, Interval, percentile_interval
 
 FOLDS = 5
 RESAMPLES = 1000
@@ -62,73 +56,64 @@ def line(
     likelihood, but finite where a threshold separates right from wrong. The result is that of scikit-learn.
     weights: of the answers, shape (n,) or (m, n): 0 for those that a fit leaves out.
     """
-    centre = x.mean(axis=-1, keepdims=True) if intercept else np.zeros_like(x[..., :1])
+    centre = x.mean(axis=-1, keepdims=True) * intercept
     spread = np.sqrt(np.mean((x - centre) ** 2, axis=-1, keepdims=True))
     spread = np.where(spread > 0.0, spread, 1.0)
     z, penalty = (x - centre) / spread, ridge / spread**2
-    among = weights + np.zeros_like(x)
-    right = np.sum(among * correct, axis=-1, keepdims=True) / np.sum(among, axis=-1, keepdims=True)
-    rate = np.clip(right, 1e-9, 1.0 - 1e-9)
+
+    def total(values: FloatArray | BoolArray) -> FloatArray:
+        return np.asarray(np.sum(weights * values, axis=-1, keepdims=True))
 
     def loss(slope: FloatArray, constant: FloatArray) -> FloatArray:
         odds = slope * z + constant
-        missed = np.sum(weights * (np.logaddexp(0.0, odds) - correct * odds), axis=-1, keepdims=True)
-        return np.asarray(missed + penalty * slope**2 / 2.0)
+        return total(np.logaddexp(0.0, odds) - correct * odds) + penalty * slope**2 / 2.0
 
+    rate = np.clip(total(correct) / total(np.ones_like(x)), 1e-9, 1.0 - 1e-9)
     slope = np.zeros(np.broadcast_shapes(spread.shape, rate.shape))
     constant = slope + np.log(rate / (1.0 - rate)) * intercept
     reached = loss(slope, constant)
     for _ in range(100):
         p = expit(slope * z + constant)
-        weight = p * (1.0 - p) * weights
-        missed = (p - correct) * weights
-        uphill = np.sum(missed * z, axis=-1, keepdims=True) + penalty * slope
-        across = np.sum(weight * z * z, axis=-1, keepdims=True) + penalty + 1e-12
-        if intercept:
-            level = np.sum(missed, axis=-1, keepdims=True)
-            total = np.sum(weight, axis=-1, keepdims=True) + 1e-12
-            both = np.sum(weight * z, axis=-1, keepdims=True)
-            determinant = across * total - both * both
-            steps = (
-                (total * uphill - both * level) / determinant,
-                (across * level - both * uphill) / determinant,
-            )
-        else:
-            steps = uphill / across, np.zeros_like(slope)
-        part = np.ones_like(slope)
+        curved, missed = p * (1.0 - p), p - correct
+        uphill, level = total(missed * z) + penalty * slope, total(missed) * intercept
+        across, both = total(curved * z * z) + penalty + 1e-12, total(curved * z) * intercept
+        upright = total(curved) + 1e-12
+        determinant = across * upright - both * both
+        tilt = (upright * uphill - both * level) / determinant
+        shift = (across * level - both * uphill) / determinant
         for _ in range(40):
-            ahead = slope - part * steps[0], constant - part * steps[1]
+            ahead = slope - tilt, constant - shift
             found = loss(*ahead)
             # A difference of rounding alone is none.
             worse = ~(found <= reached * (1.0 + 1e-13) + 1e-13)
             if not worse.any():
                 break
-            part = np.where(worse, part / 2.0, part)
+            tilt, shift = np.where(worse, tilt / 2.0, tilt), np.where(worse, shift / 2.0, shift)
         (slope, constant), reached = ahead, found
-        if max(float(np.abs(part * step).max()) for step in steps) < 1e-9:
+        if max(np.abs(tilt).max(), np.abs(shift).max()) < 1e-9:
             break
     return Lines(slope / spread, constant - slope * centre / spread)
 
 
+Rescaling = Callable[[FloatArray, BoolArray, FloatArray], FloatArray]
+"""Fits a curve on log p and labels, both of shape (n,), and predicts at other log p."""
+
+
 @attrs.frozen
-class _Bins:
-    """The share right in each of ten bins of equal width; the base rate in an empty one."""
+class Platt:
+    """A study's line over some input that is made of log p. ridge, intercept: as for `line`."""
 
-    shares: FloatArray
+    input: Callable[[FloatArray], FloatArray]
+    ridge: float = 1e-12
+    intercept: bool = True
 
-    @classmethod
-    def fit(cls, p: FloatArray, correct: BoolArray) -> _Bins:
-        index = bin_index(p, 10, "width")
-        count, right = (np.bincount(index, weights=of, minlength=10) for of in (np.ones(p.size), correct))
-        return cls(np.where(count > 0, right / np.maximum(count, 1.0), np.mean(correct)))
-
-    def predict(self, p: FloatArray) -> FloatArray:
-        return self.shares[bin_index(p, 10, "width")]
-
-
-def _isotonic(p: FloatArray, correct: BoolArray) -> Predictor:
-    fitted: Predictor = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip").fit(p, correct)
-    return fitted
+    def held_out(self, log_p: FloatArray, correct: BoolArray, fold: IntArray) -> FloatArray:
+        """As the function `held_out`, with all folds and all labels in one fit; of the shape of correct."""
+        x = self.input(log_p)
+        folds = np.arange(int(fold.max()) + 1).reshape(-1, *(1,) * correct.ndim)
+        fitted = line(x, correct, self.ridge, self.intercept, (folds != fold).astype(np.float64))
+        at = fold.reshape(*(1,) * correct.ndim, -1)
+        return np.asarray(np.take_along_axis(fitted.predict(x), at, axis=0)[0])
 
 
 def _finite(log_p: FloatArray) -> FloatArray:
@@ -140,38 +125,17 @@ def _log_odds(log_p: FloatArray) -> FloatArray:
     return below - np.log1p(-np.exp(below))
 
 
-@attrs.frozen
-class _Over:
-    """A curve over some input that is made of log p."""
-
-    input: Callable[[FloatArray], FloatArray]
-    curve: Predictor
-
-    def predict(self, log_p: FloatArray) -> FloatArray:
-        return self.curve.predict(self.input(log_p))
+def _isotonic(log_p: FloatArray, correct: BoolArray, others: FloatArray) -> FloatArray:
+    curve = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip").fit(np.exp(log_p), correct)
+    return np.asarray(curve.predict(np.exp(others)))
 
 
-@attrs.frozen
-class Platt:
-    """A study's line over some input: a `Fit`, and all folds at once. ridge, intercept: as for `line`."""
-
-    input: Callable[[FloatArray], FloatArray]
-    ridge: float = 1e-12
-    intercept: bool = True
-
-    def __call__(self, log_p: FloatArray, correct: BoolArray) -> Predictor:
-        return _Over(self.input, line(self.input(log_p), correct, self.ridge, self.intercept))
-
-    def apart(self, log_p: FloatArray, correct: BoolArray, fold: IntArray) -> FloatArray:
-        """Each answer's prediction by what is fitted on the other folds; all of shape (n,)."""
-        x = self.input(log_p)
-        others = (np.arange(int(fold.max()) + 1)[:, None] != fold).astype(np.float64)
-        fitted = line(x, correct, self.ridge, self.intercept, others)
-        return fitted.predict(x)[fold, np.arange(x.size)]
-
-
-def _over(input: Callable[[FloatArray], FloatArray], fit: Fit) -> Fit:
-    return lambda log_p, correct: _Over(input, fit(input(log_p), correct))
+def _histogram(log_p: FloatArray, correct: BoolArray, others: FloatArray) -> FloatArray:
+    """The share right in each of ten bins of equal width; the base rate in an empty one."""
+    index = bin_index(np.exp(log_p), 10, "width")
+    count, right = np.bincount(index, minlength=10), np.bincount(index, weights=correct, minlength=10)
+    shares = np.where(count > 0, right / np.maximum(count, 1), np.mean(correct))
+    return np.asarray(shares[bin_index(np.exp(others), 10, "width")])
 
 
 def fit_curve(raw: npt.ArrayLike, correct: npt.ArrayLike) -> PlattCalibrator:
@@ -182,45 +146,57 @@ def fit_curve(raw: npt.ArrayLike, correct: npt.ArrayLike) -> PlattCalibrator:
 ON_LN_P, ON_P, ON_LOG_ODDS = "Platt on ln p", "Platt on p", "Platt on log-odds, L2"
 OURS = "Platt on log-odds, prior"
 """How this project rescales a single measure."""
-PLATT: Mapping[str, Fit] = MappingProxyType(
+RESCALINGS: Mapping[str, Platt | Rescaling] = MappingProxyType(
     {
         ON_LN_P: Platt(_finite),
         ON_P: Platt(np.exp),
         ON_LOG_ODDS: Platt(_log_odds, ridge=1.0),
+        OURS: lambda log_p, correct, others: fit_curve(np.exp(log_p), correct).predict(np.exp(others)),
+        "temperature": Platt(_log_odds, intercept=False),
+        "isotonic": _isotonic,
+        "histogram": _histogram,
     }
 )
-"""The studies' lines, over the natural logarithm of a confidence, which nothing clips.
+"""Curves over the natural logarithm of a confidence, which nothing clips.
 
 ln p: Spiess et al. p: the text of Virk et al.; their script takes log-odds with scikit-learn's default, L2 at
 C = 1. Log-odds end at 1 - 1e-6.
 """
-RESCALINGS: Mapping[str, Fit] = MappingProxyType(
-    {
-        **PLATT,
-        OURS: _over(np.exp, fit_curve),
-        "temperature": Platt(_log_odds, intercept=False),
-        "isotonic": _over(np.exp, _isotonic),
-        "histogram": _over(np.exp, _Bins.fit),
-    }
-)
+
+
+def held_out(
+    log_p: FloatArray, correct: BoolArray, fold: IntArray, rescaling: Platt | Rescaling
+) -> FloatArray:
+    """Each answer's prediction by what is fitted on the other folds; 0 for an answer without a token, which
+    no fit counts. log_p, fold: of shape (n,). correct: of shape (n,), or (m, n) for a line of a study."""
+    predicted = np.zeros(correct.shape)
+    known = ~np.isnan(log_p)
+    if isinstance(rescaling, Platt):
+        predicted[..., known] = rescaling.held_out(log_p[known], correct[..., known], fold[known])
+        return predicted
+    for k in range(int(fold.max()) + 1):
+        test, train = known & (fold == k), known & (fold != k)
+        predicted[test] = rescaling(log_p[train], correct[train], log_p[test])
+    return predicted
 
 
 def random_folds(n: int, seed: int = 0) -> IntArray:
     """Five random folds of n items, whatever they belong to, as Spiess et al. have them. Shape (n,)."""
     fold = np.empty(n, dtype=np.intp)
-    split = KFold(FOLDS, shuffle=True, random_state=seed).split(np.zeros(n))
-    for k, (_, test) in enumerate(split):
+    for k, (_, test) in enumerate(KFold(FOLDS, shuffle=True, random_state=seed).split(np.zeros(n))):
         fold[test] = k
     return fold
+
+
+def _ratio(above: FloatArray, below: FloatArray) -> FloatArray:
+    """nan where it is undefined."""
+    return np.asarray(np.divide(above, below, out=np.full(np.shape(above), np.nan), where=below != 0.0))
 
 
 def _skills(confidence: FloatArray, correct: BoolArray) -> FloatArray:
     """The skill of each row, shape (m,); nan if all are of one class."""
     rate = np.mean(correct, axis=-1)
-    reference = rate * (1.0 - rate)
-    brier = np.mean((confidence - correct) ** 2, axis=-1)
-    missed = np.divide(brier, reference, out=np.full(brier.shape, np.nan), where=reference > 0.0)
-    return np.asarray(1.0 - missed)
+    return np.asarray(1.0 - _ratio(np.mean((confidence - correct) ** 2, axis=-1), rate * (1.0 - rate)))
 
 
 class Resamples:
@@ -228,7 +204,7 @@ class Resamples:
 
     A resample is the number of times that each group is drawn, so that sums over items are products of
     matrices. The draws are those of `bootstrap_interval` and `calibrated_band` with the same seed, and so are
-    the intervals.
+    the intervals. Confidences and other numbers of the items are arrays of shape (n,).
     """
 
     def __init__(
@@ -236,6 +212,7 @@ class Resamples:
     ) -> None:
         self.correct = correct
         self._codes = group_codes(groups, correct.size)
+        self._seed = seed
         k = int(self._codes.max()) + 1
         rng = np.random.default_rng(seed)
         self._drawn = np.array([np.bincount(rng.integers(k, size=k), minlength=k) for _ in range(count)])
@@ -243,7 +220,6 @@ class Resamples:
         self._n = self._sums(np.ones(correct.size))
         rate = self._sums(correct.astype(np.float64)) / self._n
         self._reference = rate * (1.0 - rate)
-        self._seed = seed
 
     def skill(self, confidence: FloatArray) -> Interval:
         """The Brier skill score."""
@@ -255,15 +231,13 @@ class Resamples:
         return self._interval(value[0] - value[1], self.skills(first) - self.skills(second))
 
     def mean(self, values: FloatArray) -> Interval:
-        """The mean of numbers of the items, shape (n,)."""
         return self._interval(float(np.mean(values)), self._sums(values) / self._n)
 
     def ratio(self, numerator: FloatArray, denominator: FloatArray) -> Interval:
-        """The sum of one number of the items over that of another; both of shape (n,)."""
-        below = self._sums(denominator)
-        found = np.divide(self._sums(numerator), below, out=np.full(below.size, np.nan), where=below != 0.0)
+        """The sum of one number of the items over that of another."""
         total = float(np.sum(denominator))
-        return self._interval(float(np.sum(numerator)) / total if total else np.nan, found)
+        value = float(np.sum(numerator)) / total if total else np.nan
+        return self._interval(value, _ratio(self._sums(numerator), self._sums(denominator)))
 
     def auc(self, confidence: FloatArray) -> Interval:
         """The area under the ROC curve."""
@@ -274,13 +248,11 @@ class Resamples:
         wrong = np.zeros((weights.shape[0], ranked.size + 1), dtype=np.float32)
         np.cumsum(weights * ~self.correct[order], axis=1, out=wrong[:, 1:])
         places = np.flatnonzero(self.correct[order])
-        begins = np.searchsorted(ranked, ranked[places], "left")
-        ends = np.searchsorted(ranked, ranked[places], "right")
+        begins, ends = (np.searchsorted(ranked, ranked[places], side) for side in ("left", "right"))
         right = weights[:, places]
-        above = np.sum(right * (wrong[:, begins] + wrong[:, ends]), axis=1, dtype=np.float64) / 2.0
+        above = np.asarray(np.sum(right * (wrong[:, begins] + wrong[:, ends]), axis=1, dtype=np.float64)) / 2
         positive = right.sum(axis=1, dtype=np.float64)
-        pairs = positive * (self._n - positive)
-        found = np.divide(above, pairs, out=np.full(pairs.size, np.nan), where=pairs > 0)
+        found = _ratio(above, positive * (self._n - positive))
         return self._interval(auc(confidence, self.correct), found)
 
     def ece(self, confidence: FloatArray) -> Interval:
@@ -302,9 +274,7 @@ class Resamples:
     def skills(self, confidence: FloatArray) -> FloatArray:
         """The skill on each resample, shape (count,)."""
         brier = self._sums((confidence - self.correct) ** 2) / self._n
-        reference = self._reference
-        missed = np.divide(brier, reference, out=np.full(brier.size, np.nan), where=reference > 0.0)
-        return np.asarray(1.0 - missed)
+        return np.asarray(1.0 - _ratio(brier, self._reference))
 
     @cached_property
     def _dice(self) -> FloatArray:
@@ -312,21 +282,16 @@ class Resamples:
 
     def _sums(self, values: FloatArray) -> FloatArray:
         """The sum over each resample, shape (count,)."""
-        summed: FloatArray = self._drawn @ np.bincount(self._codes, weights=values)
-        return summed
+        return np.asarray(self._drawn @ np.bincount(self._codes, weights=values))
 
     def _interval(self, value: float, drawn: FloatArray) -> Interval:
-        if not self._enough:
-            drawn = np.full(drawn.size, np.nan)
+        drawn = drawn if self._enough else np.full(drawn.size, np.nan)
         return percentile_interval(float(value), drawn)
 
 
 @attrs.frozen
 class BoundedError:
-    """The calibration error of a subset.
-
-    n: items. value: their ECE. limit: a calibrated score exceeds it in no subset, at the band's level.
-    """
+    """The ECE of a subset of n items. limit: a calibrated score exceeds it in no subset, at LEVEL."""
 
     n: int
     value: float
@@ -338,43 +303,40 @@ class BoundedError:
 
 
 def simultaneous_errors(
-    confidence: npt.ArrayLike,
-    correct: npt.ArrayLike,
+    p: FloatArray,
+    correct: BoolArray,
     subsets: Mapping[str, BoolArray],
     *,
-    resamples: int = 1000,
+    resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> dict[str, BoundedError]:
     """The ECE of each subset, with limits that hold for all of them at once.
 
-    confidence: float array of shape (n,). correct: bool array of shape (n,). subsets: masks of shape (n,), by
-    name; empty ones are left out.
+    p: confidences. subsets: masks, by name; empty ones are left out. All arrays of shape (n,).
     Outcomes are drawn for all items, with the confidences as their probabilities. Each draw gives one ECE for
     each subset, standardised by its mean and spread over the draws. The LEVEL quantile of the largest of
     them is the common limit: if every confidence is exactly right, all errors lie below their limits with
     that probability. Checking each subset against a band of its own would find one of five outside in up to
     23 % of the cases. There are no lower limits: an ECE can be too large, but not too small.
-    Raises DataError as the metric does. Source: Brocker & Smith 2007 (consistency resampling); the maximum of
-    standardised statistics as in Westfall & Young 1993.
+    Source: Brocker & Smith 2007 (consistency resampling); the maximum of standardised statistics as in
+    Westfall & Young 1993.
     """
-    p, y = paired(confidence, correct)
     filled = {name: mask for name, mask in subsets.items() if mask.any()}
-    drawn_labels = np.random.default_rng(seed).random((resamples, p.size)) < p
     inside = bin_index(p, 10, "width")[:, None] == np.arange(10)
 
     def errors(labels: BoolArray) -> FloatArray:
         """Of each row of labels in each subset, shape (rows, subsets)."""
         gaps = labels - p
-        sums = (np.abs(gaps @ (inside * mask[:, None])).sum(axis=1) / mask.sum() for mask in filled.values())
-        return np.stack(list(sums), axis=1)
+        sums = [np.abs(gaps @ (inside * mask[:, None])).sum(axis=1) / mask.sum() for mask in filled.values()]
+        return np.stack(sums, axis=1)
 
-    drawn, (found,) = errors(drawn_labels), errors(y[None])
+    drawn = errors(np.random.default_rng(seed).random((resamples, p.size)) < p)
     mean, spread = drawn.mean(axis=0), drawn.std(axis=0)
     standardised = (drawn - mean) / np.where(spread > 0.0, spread, 1.0)
     limits = mean + np.quantile(standardised.max(axis=1), LEVEL) * spread
     return {
         name: BoundedError(int(np.count_nonzero(mask)), float(value), float(limit))
-        for (name, mask), value, limit in zip(filled.items(), found, limits, strict=True)
+        for (name, mask), value, limit in zip(filled.items(), errors(correct[None])[0], limits, strict=True)
     }
 
 
@@ -396,7 +358,7 @@ class Corrected:
 def corrected_skill(
     log_p: FloatArray,
     fold: IntArray,
-    fit: Fit,
+    platt: Platt,
     resamples: Resamples,
     *,
     draws: int = 200,
@@ -404,15 +366,15 @@ def corrected_skill(
 ) -> Corrected:
     """The skill of a confidence that is rescaled out of fold, corrected for its bias under chance labels.
 
-    log_p, fold: arrays of shape (n,), folds 0 .. k-1. fit: of `PLATT`. The labels are those of the resamples.
+    log_p, fold: arrays of shape (n,), folds 0 .. k-1. The labels are those of the resamples.
     """
     correct = resamples.correct
-    found = resamples.skill(held_out(log_p, correct, fold, fit))
+    found = resamples.skill(held_out(log_p, correct, fold, platt))
     rng = np.random.default_rng(seed)
     labels = np.tile(correct, (draws, 1))
     for k in range(int(fold.max()) + 1):
         labels[:, fold == k] = rng.permuted(labels[:, fold == k], axis=1)
-    chance = _skills(held_out(log_p, labels, fold, fit), labels)
+    chance = _skills(held_out(log_p, labels, fold, platt), labels)
     bias = float(chance.mean())
     as_high = (1 + int(np.count_nonzero(chance >= (found.value or 0.0)))) / (draws + 1)
     if found.value is None or found.low is None or found.high is None:
@@ -423,20 +385,6 @@ def corrected_skill(
     value = found.value - bias
     low, high = value - wider * (found.value - found.low), value + wider * (found.high - found.value)
     return Corrected(Interval(value, low, high), bias, as_high)
-
-
-def held_out(log_p: FloatArray, correct: BoolArray, fold: IntArray, fit: Fit) -> FloatArray:
-    """Each answer's prediction by what is fitted on the other folds; 0 for an answer without a token, which
-    no fit counts. log_p, fold: of shape (n,). correct: of shape (n,), or (m, n) for a fit of `PLATT`."""
-    predicted = np.zeros(correct.shape)
-    known = ~np.isnan(log_p)
-    if isinstance(fit, Platt) and correct.ndim == 1:
-        predicted[known] = fit.apart(log_p[known], correct[known], fold[known])
-        return predicted
-    for k in range(int(fold.max()) + 1):
-        test, train = known & (fold == k), known & (fold != k)
-        predicted[..., test] = fit(log_p[train], correct[..., train]).predict(log_p[test])
-    return predicted
 
 
 def least_effect(found: Interval, power: float = 0.8) -> float | None:
@@ -456,9 +404,7 @@ def paired_p_value(first: FloatArray, second: FloatArray, correct: BoolArray) ->
     Items count as independent, as in Virk et al. 2024, 4.7; see `Resamples.skill_difference` for groups.
     """
     differences = (first - correct) ** 2 - (second - correct) ** 2
-    if np.ptp(differences) == 0.0:
-        return 1.0
-    return float(scipy.stats.ttest_1samp(differences, 0.0).pvalue)
+    return float(scipy.stats.ttest_1samp(differences, 0.0).pvalue) if np.ptp(differences) else 1.0
 
 
 def adjusted(p_values: Sequence[float]) -> list[float]:
@@ -466,9 +412,7 @@ def adjusted(p_values: Sequence[float]) -> list[float]:
 
     Source: Benjamini & Hochberg 1995.
     """
-    if not p_values:
-        return []
-    found: list[float] = scipy.stats.false_discovery_control(p_values, method="bh").tolist()
+    found: list[float] = scipy.stats.false_discovery_control(p_values).tolist() if p_values else []
     return found
 
 

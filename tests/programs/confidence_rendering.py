@@ -28,8 +28,8 @@ from lsp_calib.corpus.places import INSERTING, NEW_LINE, WRITING_ON
 from lsp_calib.corpus.records import Record, read_records
 from lsp_calib.feedback.report import COSTS, AtCost
 from lsp_calib.studies import ablation as ablation_
-from lsp_calib.studies.ablation import Ablation, run_ablation, tiers
-from lsp_calib.studies.evaluate import score, too_few_right
+from lsp_calib.studies.ablation import Ablation, run_ablation
+from lsp_calib.studies.evaluate import score, tiers, too_few_right
 from lsp_calib.studies.page import Report, repeat_studies
 from lsp_calib.studies.score import APART, File, Row, Rows, judged_by
 from lsp_calib.studies.tables import BAND, banded, percent, table_lines

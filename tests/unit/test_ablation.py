@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from lsp_calib.calibration.binomial import least_rate
 from lsp_calib.calibration.calibrators.fitting import RECIPES
 from lsp_calib.calibration.scores import skill_score
 from lsp_calib.calibration.validation import out_of_fold
@@ -25,18 +24,17 @@ from lsp_calib.corpus.records import FeatureList, Header, Record, write_records
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.studies import ablation as ablations
 from lsp_calib.studies.ablation import (
-    FIRST_T,
     SHIPPED,
     STEPS,
     TARGETS,
     Ablation,
-    Share,
     Stage,
     Step,
     acceptable,
     run_ablation,
 )
-from lsp_calib.studies.score import ALL
+from lsp_calib.studies.evaluate import Share
+from lsp_calib.studies.score import ALL, FIRST_T
 from lsp_calib.studies.statistics import fit_curve
 from lsp_calib.values import ModelIdentity
 
@@ -159,22 +157,19 @@ def test_held_out_projects_are_left_out_and_counted() -> None:
         run_ablation(attrs.evolve(HEADER, held_out=everything), records, FEW)
 
 
-def test_files_are_not_called_projects() -> None:
-    records = made_up(projects=2)
+@pytest.mark.parametrize(("projects", "words"), [(2, "8 files"), (12, "12 projects")])
+def test_files_are_not_called_projects(projects: int, words: str) -> None:
     moved = [
-        attrs.evolve(record, item=f"{record.group}/f{at % 8}.py:{at}:1") for at, record in enumerate(records)
+        attrs.evolve(record, item=f"{record.group}/f{at % 8}.py:{at}:1")
+        for at, record in enumerate(made_up(projects=projects))
     ]
     found = run_ablation(HEADER, moved, FEW[:1], resamples=20)
-    of_projects = run_ablation(HEADER, made_up(), FEW[:1], resamples=20)
-    assert "240 lines of 8 files had an answer" in ablations.summary(found)
-    assert "240 lines of 12 projects had an answer" in ablations.summary(of_projects)
+    assert f"240 lines of {words} had an answer" in ablations.summary(found)
 
 
 def test_the_last_row_is_what_ships() -> None:
     assert (STEPS[-1].name, STEPS[-1].recipes) == (SHIPPED, RECIPES)
     assert len({step.name for step in STEPS}) == len(STEPS)
-    named = {name for step in STEPS for name in step.features}
-    assert named <= {*FEATURES, FIRST_T}
 
 
 def test_tiers_and_places_add_up(ablation: Ablation) -> None:
@@ -200,10 +195,6 @@ def test_the_last_row_is_told_apart_by_condition() -> None:
         chosen = np.array([r.condition == condition for r in [*writing, *records[1::2]] if r.shown])
         expected = skill_score(last.confidence[chosen], mixed.correct[chosen])
         assert row.skill.value == pytest.approx(expected)
-
-
-def test_a_condition_with_few_answers_is_left_out() -> None:
-    records = made_up()
     few = [attrs.evolve(one, condition=WRITING_ON) for one in records[:12]]
     assert list(run_ablation(HEADER, [*few, *records[12:]], FEW[:2], resamples=40).parts) == [INSERTING]
 
@@ -252,12 +243,6 @@ def test_the_figures_checksum_changes_with_what_it_shows(ablation: Ablation) -> 
     assert ablations.checksum([fewer]) != ablations.checksum([ablation])
 
 
-def test_a_share_knows_its_precision_and_its_lower_bound() -> None:
-    share, nothing = Share(40, 38, 100), Share(0, 0, 100)
-    assert (share.share, share.precision, share.least) == (0.4, 0.95, least_rate(38, 40))
-    assert nothing.precision is nothing.least is None
-
-
 class TestCommand:
     """`lsp-calib eval confidence`."""
 
@@ -275,7 +260,7 @@ class TestCommand:
         out = tmp_path / "a" / "b"
         result = self.invoke(file, "--output", out, "--json")
         assert result.exit_code == 0, result.output
-        assert {path.name for path in out.iterdir()} == {f"confidence.{kind}" for kind in ("csv", "json")}
+        assert {path.name for path in out.iterdir()} == {"confidence.csv", "confidence.json"}
         written = json.loads((out / "confidence.json").read_text("utf-8"))["ablations"]
         assert json.loads(result.stdout)["ablations"] == written
         assert written[0]["rows"][-1]["name"] == SHIPPED

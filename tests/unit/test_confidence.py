@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,12 +17,6 @@ from lsp_calib.confidence.features import (
     total,
 )
 from lsp_calib.errors import DataError
-from lsp_calib.studies.measures import (
-    entropy_confidence,
-    length_confidence,
-    relative_length,
-    token_positions,
-)
 
 LN2 = math.log(2.0)
 NAMES = [
@@ -108,33 +101,3 @@ def test_names_and_functions_are_inverse():
 def test_an_unknown_name_is_refused_by_name(name):
     with pytest.raises(DataError, match="Unknown confidence measure"):
         by_name(name)
-
-
-def test_entropy_of_known_distributions():
-    entropies = np.array([math.log(8), 0.0])  # of eight equal tokens, and of a sure one
-    assert entropy_confidence(entropies[:1]) == pytest.approx(1 / 8)
-    assert entropy_confidence(entropies) == pytest.approx(8**-0.5)
-
-
-@pytest.mark.parametrize("bad", [[], [-0.1], [math.nan], [math.inf], [[1.0]]])
-def test_impossible_entropies_are_refused(bad):
-    with pytest.raises(DataError):
-        entropy_confidence(bad)
-
-
-@pytest.mark.parametrize("bad", [[], [-1, 2], [math.nan, 1], [7, 7], [[1, 2]]])
-def test_lengths_without_a_scale_are_refused(bad):
-    with pytest.raises(DataError):
-        relative_length(bad)
-    with pytest.raises(DataError):
-        length_confidence([1], bad)
-
-
-def test_positions_count_only_the_generations_that_reach_them():
-    positions = token_positions([np.log([0.2, 0.5]), np.log([0.4]), np.log([0.9, 0.7, 0.1])], least=2)
-    assert positions.position.tolist() == [1, 2]
-    assert positions.n.tolist() == [3, 2]
-    assert positions.mean == pytest.approx([0.5, 0.6])
-    assert positions.median == pytest.approx([0.4, 0.6])
-    assert positions.low[1] == pytest.approx(0.55)
-    assert positions.high[1] == pytest.approx(0.65)

@@ -1,13 +1,12 @@
 """What a model says about its own answer: true or false, a probability in words, a rating."""
 
 import math
-from itertools import count
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_calib.errors import DataError
 from lsp_calib.studies.measures import (
     Stated,
     TrueFalse,
@@ -16,6 +15,7 @@ from lsp_calib.studies.measures import (
     parse_probability,
     parse_rating,
     stated,
+    token_positions,
     true_token,
 )
 
@@ -25,35 +25,26 @@ def position(**probabilities):
     return [(word.replace("_", " "), math.log(p)) for word, p in probabilities.items()]
 
 
-def test_the_most_probable_token_that_contains_the_word_counts_in_any_case():
-    answer = contained_true_false([position(TRUE=0.2, true=0.3, _False=0.1, falsey=0.25)])
-    assert answer.true == pytest.approx(0.3)
-    assert answer.false == pytest.approx(0.25)
+BLANK, WORD = position(_=0.9), position(True_=0.8)
 
 
-def test_two_answered_tokens_are_looked_at_and_no_third():
-    blank, word = position(_=0.9), position(True_=0.8)
-    assert contained_true_false([blank, word]).true == pytest.approx(0.8)
-    assert contained_true_false([blank, blank, word]) == TrueFalse(None, None)
-
-
-def test_five_alternatives_are_looked_at_and_no_sixth():
-    others = {"a": 0.3, "b": 0.2, "c": 0.1, "d": 0.09}
-    assert contained_true_false([position(true=0.05, **others)]).true == pytest.approx(0.05)
-    assert contained_true_false([position(true=0.05, e=0.06, **others)]) == TrueFalse(None, None)
-    assert true_token(position(True_=0.05, e=0.06, **others)) is None
+@pytest.mark.parametrize(
+    ("positions", "true", "false"),
+    [
+        ([position(TRUE=0.2, true=0.3, _False=0.1, falsey=0.25)], 0.3, 0.25),
+        ([BLANK, WORD], 0.8, None),
+        ([BLANK, BLANK, WORD], None, None),
+    ],
+)
+def test_the_most_probable_of_the_first_two_tokens_that_contains_the_word_counts(positions, true, false):
+    assert contained_true_false(positions) == TrueFalse(
+        *(None if one is None else pytest.approx(one) for one in (true, false))
+    )
 
 
 def test_virk_wants_the_word_as_it_is_written():
     assert true_token(position(_True=0.25, true=0.5, TRUE=0.1)) == pytest.approx(0.25)
     assert true_token(position(true=0.5, Truer=0.2)) is None
-
-
-@pytest.mark.parametrize("bad", [math.nan, 0.1])
-def test_impossible_alternatives_are_refused(bad):
-    for rule in (lambda x: contained_true_false([x]), true_token):
-        with pytest.raises(DataError, match="True"):
-            rule([("True", bad)])
 
 
 @pytest.mark.parametrize(
@@ -69,32 +60,21 @@ def test_impossible_alternatives_are_refused(bad):
         ("0", 0.0),
         ("0.8 (80%)", 0.8),
         ("I would say 80%. There is a 20% chance that it fails.", 0.8),
-        ("0.8", 0.8),
         ("On a scale of 0 to 1, 0.7", 0.7),
         ("about 150", None),
         ("only 3 tests pass", None),
+        ("", None),
+        ("It is a fifty-fifty chance.", None),
+        ("4/5", None),
+        ("The probability is high. It handles 3 cases.", None),
+        ("1", None),
+        ("150%", None),
+        ("1,000%", None),
+        ("confidence: 2/0", None),
     ],
 )
-def test_a_probability_in_every_form(text, expected):
+def test_a_probability_in_every_form_and_other_numbers_are_none(text, expected):
     assert parse_probability(text) == expected
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "The 3 tests pass.",
-        "It is a fifty-fifty chance.",
-        "4/5",
-        "The probability is high. It handles 3 cases.",
-        "1",
-        "150%",
-        "1,000%",
-        "confidence: 2/0",
-    ],
-)
-def test_other_numbers_are_no_probability(text):
-    assert parse_probability(text) is None
 
 
 @given(text=st.text(alphabet=st.sampled_from("0123456789.,%/-– probability isoutf\n"), max_size=40))
@@ -103,17 +83,9 @@ def test_whatever_is_read_is_a_probability(text):
     assert found is None or 0.0 <= found <= 1.0
 
 
-def test_after_three_more_answers_it_is_even():
-    asked = count()
-    assert stated(f"no number {'x' * next(asked)}" for _ in range(10)) == Stated(0.5, 4, fell_back=True)
-    assert next(asked) == 4
-
-
-def test_giving_up_early_is_refused():
-    with pytest.raises(DataError, match="up to 4"):
-        stated(["no", "no"])
-    with pytest.raises(DataError, match="up to 4"):
-        stated([])
+def test_the_first_stated_probability_counts_and_without_any_it_is_even():
+    assert stated(["no", "30%", "80%"]) == Stated(0.3, 2, fell_back=False)
+    assert stated(["no"] * 4) == Stated(0.5, 4, fell_back=True)
 
 
 @pytest.mark.parametrize(
@@ -122,15 +94,13 @@ def test_giving_up_early_is_refused():
         ("3", 3),
         ("**4**", 4),
         ("3/4", 3),
-        ("Score: 3", 3),
         ("On a scale from 1 to 4, I would rate this summary a 3.", 3),
         ("3 - Agree", 3),
+        ("Score: 3, since it says what matters", 3),
         ("", None),
         ("I cannot rate this.", None),
         ("2 or 3", None),
         ("3,4", None),
-        ("Score: 3, since it says what matters", 3),
-        ("Strongly agree", None),
         ("5", None),
         ("2.5", None),
     ],
@@ -139,16 +109,25 @@ def test_ratings_in_every_form(text, expected):
     assert parse_rating(text) == expected
 
 
-def test_the_majority_of_the_valid_samples_decides():
-    assert majority_vote(["4", "1", "4", "1"]).rating == 1, "the lower of two that draw"
-    vote = majority_vote(["4", "2", "?", "2", "2", "4"])
-    assert (vote.rating, vote.counts, vote.invalid) == (2, (0, 3, 0, 2), 1)
-    assert vote.confidence == pytest.approx(1 / 3)
-    assert vote.mean_confidence == pytest.approx((3 / 3 + 2 * 1) / 5)
+@pytest.mark.parametrize(
+    ("answers", "rating", "invalid", "mean"),
+    [
+        (["4", "1", "4", "1"], 1, 0, 0.5),  # the lower of two that draw
+        (["4", "2", "?", "2", "2", "4"], 2, 1, (3 * 1 + 2 * 3) / 15),
+        (["?", "5"], None, 2, None),
+    ],
+)
+def test_the_majority_of_the_valid_samples_decides(answers, rating, invalid, mean):
+    vote = majority_vote(answers)
+    assert (vote.rating, vote.invalid) == (rating, invalid)
+    assert vote.mean_confidence == (None if mean is None else pytest.approx(mean))
+    assert vote.confidence == (None if rating is None else pytest.approx((rating - 1) / 3))
 
 
-def test_samples_without_a_rating_make_an_invalid_answer():
-    vote = majority_vote(["?", "5"])
-    assert (vote.rating, vote.confidence, vote.mean_confidence, vote.invalid) == (None, None, None, 2)
-    with pytest.raises(DataError):
-        majority_vote([])
+def test_positions_count_only_the_generations_that_reach_them():
+    positions = token_positions([np.log([0.2, 0.5]), np.log([0.4]), np.log([0.9, 0.7, 0.1])], least=2)
+    assert positions.position.tolist() == [1, 2]
+    assert positions.n.tolist() == [3, 2]
+    assert positions.mean == pytest.approx([0.5, 0.6])
+    assert positions.median == pytest.approx([0.4, 0.6])
+    assert (positions.low[1], positions.high[1]) == pytest.approx((0.55, 0.65))

@@ -8,7 +8,6 @@ from pathlib import Path
 import attrs
 import numpy as np
 import pytest
-from scipy.special import expit
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
@@ -147,37 +146,46 @@ class TestProfiles:
         assert answers_of(written(tmp_path, header_of(), records), ["exact"])[0].n == 239
 
 
+def by_scikit_learn(cell, folds: str, model: LogisticRegression, of=np.asarray):
+    """The total's predictions out of fold. of: from its logarithm to the model's input."""
+    x, y, fold = of(cell.maker.logs["total"]), cell.answers.correct, cell.maker.folds[folds]
+    wanted = np.empty(y.size)
+    for k in range(5):
+        fitted = model.fit(x[fold != k, None], y[fold != k])
+        wanted[fold == k] = fitted.predict_proba(x[fold == k, None])[:, 1]
+    return wanted
+
+
+def log_odds(x):
+    return x - np.log1p(-np.exp(x))
+
+
 class TestRows:
     def test_nothing_is_clipped_before_the_fit_rows_are_scikit_learns_on_the_exact_sums(self, tmp_path):
         """A sixth of the totals lies below 1e-6."""
         records = [attrs.evolve(one, logprobs=tuple(4.0 * x for x in one.logprobs)) for one in records_of()]
         cell = cell_of(answers_of(written(tmp_path, header_of(), records), ["exact"])[0], **STUDY)
         sums = np.array([np.sum(item) for item in cell.answers.logprobs])
+        assert cell.maker.logs["total"] == pytest.approx(sums)
         assert np.mean(sums < np.log(1e-6)) > 1 / 6
         for folds in (RANDOM, APART):
-            fold, y = cell.maker.folds[folds], cell.answers.correct
-            wanted = np.empty(y.size)
-            for k in range(5):
-                model = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000)
-                model.fit(sums[fold != k, None], y[fold != k])
-                wanted[fold == k] = model.predict_proba(sums[fold == k, None])[:, 1]
+            wanted = by_scikit_learn(cell, folds, LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000))
             row = cell.known("total", ON_LN_P, folds)
             assert row.confidence == pytest.approx(wanted, abs=1e-5)
-            assert row.skill.value == pytest.approx(skill_score(wanted, y), abs=1e-5)
+            assert row.skill.value == pytest.approx(skill_score(wanted, cell.answers.correct), abs=1e-5)
 
     @pytest.mark.parametrize(
         ("name", "model", "of"),
         [
             (ON_P, LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000), np.exp),
-            (ON_LOG_ODDS, LogisticRegression(tol=1e-10), lambda x: x - np.log1p(-np.exp(x))),
+            (ON_LOG_ODDS, LogisticRegression(tol=1e-10), log_odds),
+            ("temperature", LogisticRegression(C=np.inf, fit_intercept=False, tol=1e-10), log_odds),
         ],
     )
-    def test_the_text_and_the_script_of_virk_are_a_row_each(self, plain, name, model, of):
-        x, y, fold = plain.maker.logs["total"], plain.answers.correct, plain.maker.folds[APART]
-        wanted = np.empty(y.size)
-        for k in range(5):
-            model.fit(of(x[fold != k, None]), y[fold != k])
-            wanted[fold == k] = model.predict_proba(of(x[fold == k, None]))[:, 1]
+    def test_the_text_and_the_script_of_virk_are_a_row_each_and_a_temperature_is_a_slope_alone(
+        self, plain, name, model, of
+    ):
+        wanted = by_scikit_learn(plain, APART, model, of)
         assert plain.known("total", name, APART).confidence == pytest.approx(wanted, abs=1e-5)
 
     @pytest.mark.parametrize("together", [False, True])
@@ -205,14 +213,6 @@ class TestRows:
         wanted = shares[np.digitize(p[test], edges) - 1]
         assert plain.known("total", "histogram", RANDOM).confidence[test] == pytest.approx(wanted)
 
-    def test_a_temperature_is_a_slope_alone(self, plain):
-        x, y, fold = plain.maker.logs["total"], plain.answers.correct, plain.maker.folds[RANDOM]
-        odds = x - np.log1p(-np.exp(x))
-        model = LogisticRegression(C=np.inf, fit_intercept=False, tol=1e-10)
-        model.fit(odds[fold != 0, None], y[fold != 0])
-        found = plain.known("total", "temperature", RANDOM).confidence[fold == 0]
-        assert found == pytest.approx(expit(odds[fold == 0] * model.coef_[0, 0]), abs=1e-5)
-
     def test_scores_are_those_of_the_metrics(self, plain):
         y = plain.answers.correct
         for row in plain.rows:
@@ -238,7 +238,9 @@ class TestRows:
         assert {"entropy", "length", "length-in-data-set"} < set(plain.missing)
         file = written(tmp_path, header_of(), records_of(lengths=True))
         cell = cell_of(answers_of(file, ["exact"])[0], **STUDY)
-        assert cell.row("length") is not None
+        characters = 4.0 * np.array([len(item) for item in cell.answers.logprobs])
+        assert cell.known("length").confidence == pytest.approx(np.clip((48 - characters) / 8, 0, 1))
+        assert cell.known("length-in-data-set").confidence == pytest.approx((characters - 12) / 88)
         seen = set()
         for row in cell.rows:
             if row.rescaling != RAW:

@@ -42,9 +42,10 @@ from lsp_calib.corpus.places import INSERTING, STRATA
 from lsp_calib.corpus.records import FeatureList, read_records
 from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.studies.ablation import SHIPPED as SHIPPED_ROW
-from lsp_calib.studies.ablation import checksum, tiers
+from lsp_calib.studies.ablation import checksum
 from lsp_calib.studies.ablation import share as words_of
 from lsp_calib.studies.data import SETS
+from lsp_calib.studies.evaluate import tiers
 from lsp_calib.values import Stop
 
 read = functools.cache(read_records)  # no test changes what it gets
