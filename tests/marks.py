@@ -158,7 +158,10 @@ LONG = {
     },
     "test_text_features.py": {"test_regions_of_a_large_file_change_no_verdict_about_its_lines"},
     "test_tokenizer.py": {"test_the_default_models_tokens_are_the_same_with_and_without"},
-    "test_tests_pass.py": {"test_of_infilling_pass_and_others_do_not", "test_of_mbpp_pass_and_others_do_not"},
+    "test_tests_pass.py": {
+        "test_pass_and_others_do_not[infilling]",
+        "test_pass_and_others_do_not[mbpp]",
+    },
     "test_functions.py": {
         "test_hostile_source_neither_crashes_nor_hangs[ifs]",
         "test_hostile_source_neither_crashes_nor_hangs[lambdas]",

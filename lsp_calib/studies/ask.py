@@ -18,6 +18,7 @@ import math
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 
 import attrs
@@ -47,7 +48,6 @@ from lsp_calib.inference.models.cards import ChatFormat
 from lsp_calib.studies.augmentation import facts_of
 from lsp_calib.studies.measures import (
     SCALE,
-    Vote,
     contained_true_false,
     majority_vote,
     parse_probability,
@@ -58,7 +58,7 @@ from lsp_calib.studies.thresholds import Ratings, read_ratings
 from lsp_calib.summarization.features import plain_words
 from lsp_calib.summarization.prompt import build_prompt as summary_prompt
 from lsp_calib.summarization.prompt import fenced
-from lsp_calib.values import Generation, Prompt, Segment
+from lsp_calib.values import Generation, Observation, Prompt, Segment
 
 MOST_TOKENS = 500
 """Of an answer in code, as Spiess et al. 2024 have it (3.3)."""
@@ -152,15 +152,13 @@ def shots_of(ratings: Ratings) -> tuple[Shot, ...]:
     ratings of adequacy: here it is the pair that people agree on most, of several the one with the longest
     reference. Pairs with unknown words and pairs of equal texts are left out.
     """
-    best: dict[int, tuple[float, int, Shot]] = {}
+    found = []
     for summary, reference, given in zip(ratings.generated, ratings.reference, ratings.ratings, strict=True):
-        shot = Shot(summary, reference, math.floor(given.mean() + 0.5))
-        if "<unk>" in f"{summary}{reference}".casefold() or summary == reference:
-            continue
-        key = float(given.var()), -len(reference.split()), shot
-        if shot.rating not in best or key[:2] < best[shot.rating][:2]:
-            best[shot.rating] = key
-    return tuple(best[rating][2] for rating in SCALE)
+        if "<unk>" not in f"{summary}{reference}".casefold() and summary != reference:
+            shot = Shot(summary, reference, math.floor(given.mean() + 0.5))
+            found.append((float(given.var()), -len(reference.split()), shot))
+    of_each = [[one for one in found if one[2].rating == rating] for rating in SCALE]
+    return tuple(min(those, key=itemgetter(0, 1))[2] for those in of_each)
 
 
 def _question(text: str, chat: ChatFormat, shots: Sequence[tuple[str, str]] = ()) -> Prompt:
@@ -170,7 +168,7 @@ def _question(text: str, chat: ChatFormat, shots: Sequence[tuple[str, str]] = ()
         answered = "".join(f"{asked}\n\nAnswer: {answer}\n\n\n" for asked, answer in shots)
         return Prompt(((Segment.TEXT, f"{answered}{text}\n\nAnswer:"),), forced="", version=version)
     segments: list[tuple[Segment, str]] = []
-    for asked, answer in shots:
+    for asked, answer in (*shots, (text, "")):
         segments += [
             (Segment.CONTROL, chat.user_open),
             (Segment.TEXT, asked),
@@ -178,12 +176,8 @@ def _question(text: str, chat: ChatFormat, shots: Sequence[tuple[str, str]] = ()
             (Segment.TEXT, answer),
             (Segment.CONTROL, chat.answer_close),
         ]
-    segments += [
-        (Segment.CONTROL, chat.user_open),
-        (Segment.TEXT, text),
-        (Segment.CONTROL, chat.user_close + chat.assistant_open),
-    ]
-    return Prompt(tuple(segments), forced="", version=version)
+    # The last one has no answer yet.
+    return Prompt(tuple(segments[:-2]), forced="", version=version)
 
 
 def about_summary(
@@ -209,122 +203,113 @@ def about_summary(
     return _question(f"{shown}\n\n{asked(summary)}", card.chat, examples)
 
 
+Values = Mapping[str, float | None]
+Questions = Mapping[Reflected, Callable[["Asker"], Awaitable[Values]]]
+
+
 class Asker:
-    """Asks an engine about an answer, and counts tokens: `cost` is as in `Record.costs`."""
+    """Asks an engine about an answer, and counts tokens: `cost` is as in `Record.costs`.
+
+    Its methods tell what an answer says, by the name of the numbers.
+    """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._fresh = True
         self.cost = 0, 0, 0
 
-    async def ask(
-        self,
-        prompt: Prompt,
-        tokens: int,
-        *,
-        fresh: bool = False,
-        seed: int | None = None,
-        words: tuple[str, ...] = (),
+    async def _ask(
+        self, prompt: Prompt, tokens: int, *, seed: int | None = None, words: tuple[str, ...] = ()
     ) -> Generation:
-        """fresh: evaluate all of the prompt. seed: of a sample; None: the likeliest answer. words: as in
-        `Request`."""
-        generation = await self._engine.generate(
-            Request(
-                prompt,
-                tokens,
-                Priority.BACKGROUND,
-                one_line=False,
-                sampling=None if seed is None else Sampling(_TEMPERATURE, seed),
-                reuse=not fresh,
-                words=words,
-            )
+        """seed: of a sample; None: the likeliest answer. words: as in `Request`."""
+        request = Request(
+            prompt,
+            tokens,
+            Priority.BACKGROUND,
+            one_line=False,
+            sampling=None if seed is None else Sampling(_TEMPERATURE, seed),
+            reuse=not self._fresh,
+            words=words,
         )
+        self._fresh = False
+        generation = await self._engine.generate(request)
         evaluated, reused, generated = cost_of(generation)
         self.cost = self.cost[0] + evaluated, self.cost[1] + reused, self.cost[2] + generated
         return generation
 
+    async def true_false(self, prompt: Prompt) -> Values:
+        """How likely each answer to a prompt that asks for true or false is."""
+        seen = _seen(await self._ask(prompt, 2, words=("true", "false")))
+        if not seen:
+            return {}
+        true, false = seen[0].words
+        # The rules of the two studies, which saw the likeliest alternatives alone.
+        contained = contained_true_false([one.likeliest for one in seen])
+        return {
+            "true": true,
+            "false": false,
+            "contained-true": _log(contained.true),
+            "contained-false": _log(contained.false),
+            "true-token": _log(true_token(seen[0].likeliest)),
+        }
 
-Values = Mapping[str, float | None]
-Question = Callable[..., Awaitable[Values]]
-"""Asks: (asker, fresh=...) -> numbers by name."""
+    async def stated(self, prompt: Prompt) -> Values:
+        """The probability that an answer to the prompt states."""
+        answers: list[str] = []
+        for seed in range(_STATED_TRIES):
+            answers.append((await self._ask(prompt, _STATED_TOKENS, seed=seed)).text)
+            if parse_probability(answers[-1]) is not None:
+                break
+        found = stated(answers)
+        return {
+            "confidence": found.confidence,
+            "answers": float(found.answers),
+            "fell-back": float(found.fell_back),
+        }
+
+    async def rated(self, about: Callable[..., Prompt], shots: Sequence[Shot]) -> Values:
+        """The ratings of a summary. about: `about_summary` of a summary."""
+        ratings = tuple(map(str, SCALE))
+        seen = _seen(await self._ask(about(_ALONE), 1, words=ratings))
+        values: dict[str, float | None] = dict(zip(ratings, seen[0].words, strict=True)) if seen else {}
+        for form, shown in (("reasoned", ()), ("shots", shots)):
+            # Behind the examples all is evaluated afresh.
+            self._fresh = bool(shown)
+            answers = []
+            for seed in range(_VOTERS):
+                text = (await self._ask(about(_REASONED, shown), _VOTE_TOKENS, seed=seed)).text
+                # Behind its first rating a model may go on with questions of its own.
+                found = _RATED.search(text)
+                answers.append(found[1] if found else text)
+            vote = majority_vote(answers)
+            values |= {
+                f"{form}-vote": vote.confidence,
+                f"{form}-mean": vote.mean_confidence,
+                f"{form}-invalid": vote.invalid / _VOTERS,
+            }
+        return values
 
 
-async def true_false(prompt: Prompt, asker: Asker, *, fresh: bool) -> Values:
-    """How likely each answer to a prompt that asks for true or false is, by the name of the numbers."""
-    generation = await asker.ask(prompt, 2, fresh=fresh, words=("true", "false"))
-    seen = [token.seen for token in generation.tokens if token.seen is not None and token.seen.words]
-    if not seen or generation.doubt:
-        return {}
-    true, false = seen[0].words
-    # The rules of the two studies, which saw the likeliest alternatives alone.
-    contained = contained_true_false([one.likeliest for one in seen])
-    return {
-        "true": true,
-        "false": false,
-        "contained-true": _log(contained.true),
-        "contained-false": _log(contained.false),
-        "true-token": _log(true_token(seen[0].likeliest)),
-    }
+def _seen(generation: Generation) -> list[Observation]:
+    """What was seen at each token that could be one of the words asked for."""
+    tokens = () if generation.doubt else generation.tokens
+    return [token.seen for token in tokens if token.seen is not None and token.seen.words]
 
 
 def _log(probability: float | None) -> float | None:
     return math.log(probability) if probability else None
 
 
-async def stated_probability(prompt: Prompt, asker: Asker, *, fresh: bool) -> Values:
-    """The probability that an answer to the prompt states, by the name of the numbers."""
-    answers: list[str] = []
-    for seed in range(_STATED_TRIES):
-        answer = await asker.ask(prompt, _STATED_TOKENS, fresh=fresh and not seed, seed=seed)
-        answers.append(answer.text)
-        if parse_probability(answers[-1]) is not None:
-            break
-    found = stated(answers)
-    return {
-        "confidence": found.confidence,
-        "answers": float(found.answers),
-        "fell-back": float(found.fell_back),
-    }
-
-
-async def rated(about: Callable[..., Prompt], shots: Sequence[Shot], asker: Asker, *, fresh: bool) -> Values:
-    """The ratings of a summary, by the name of the numbers. about: `about_summary` of a summary."""
-    ratings = tuple(map(str, SCALE))
-    likeliest = await asker.ask(about(_ALONE), 1, fresh=fresh, words=ratings)
-    values: dict[str, float | None] = {}
-    seen = [token.seen for token in likeliest.tokens if token.seen is not None and token.seen.words]
-    if seen and not likeliest.doubt:
-        values |= zip(ratings, seen[0].words, strict=True)
-    for form, shown in (("reasoned", ()), ("shots", shots)):
-        vote = await _vote(about(_REASONED, shown), asker, fresh=bool(shown))
-        values |= {
-            f"{form}-vote": vote.confidence,
-            f"{form}-mean": vote.mean_confidence,
-            f"{form}-invalid": vote.invalid / _VOTERS,
-        }
-    return values
-
-
-async def _vote(prompt: Prompt, asker: Asker, *, fresh: bool) -> Vote:
-    """Of samples, of each its first rating: behind that a model may go on with questions of its own."""
-    answers = []
-    for seed in range(_VOTERS):
-        answer = await asker.ask(prompt, _VOTE_TOKENS, fresh=fresh and not seed, seed=seed)
-        found = _RATED.search(answer.text)
-        answers.append(found[1] if found else answer.text)
-    return majority_vote(answers)
-
-
 async def _reflected(
-    answer: Answer, name: str, engine: Engine, questions: Mapping[Reflected, Question]
+    answer: Answer, name: str, engine: Engine, observe: frozenset[Reflected], questions: Questions
 ) -> Answer:
     """The answer with what the model says of it. name: of the answer's own cost."""
     observed: dict[str, tuple[float | None, ...]] = {}
-    costs = {name: cost_of(answer.generation)}
-    for one, asks in questions.items():
-        asker = Asker(engine)
-        found = await asks(asker, fresh=not observed)
+    costs, asker = {name: cost_of(answer.generation)}, Asker(engine)
+    for one in filter(observe.__contains__, questions):
+        found = await questions[one](asker)
         observed[one.value] = tuple(found.get(number) for number in _NUMBERS[one])
-        costs[one.value] = asker.cost
+        costs[one.value], asker.cost = asker.cost, (0, 0, 0)
     return attrs.evolve(answer, observed=observed, costs=costs)
 
 
@@ -368,16 +353,16 @@ class Studying(Asking):
             return answer
         kind = "function" if "function" in payload else "repair" if "buggy" in payload else "line"
         code = "".join(shown for _, shown in prompt.segments) + prompt.forced + text
-        about = fenced(payload["language"], code)
-        questions = {
-            one: partial(asks, _question(f"{about}\n\n{words.format(_RIGHT[kind])}", card.chat))
-            for one, asks, words in (
-                (Reflected.ASK, true_false, _IS_TRUE),
-                (Reflected.VERBALISED, stated_probability, _HOW_LIKELY),
-            )
-            if one in self.observe
+        shown = fenced(payload["language"], code)
+
+        def about(words: str) -> Prompt:
+            return _question(f"{shown}\n\n{words.format(_RIGHT[kind])}", card.chat)
+
+        questions: Questions = {
+            Reflected.ASK: lambda asker: asker.true_false(about(_IS_TRUE)),
+            Reflected.VERBALISED: lambda asker: asker.stated(about(_HOW_LIKELY)),
         }
-        return await _reflected(answer, "answer", host.engine, questions)
+        return await _reflected(answer, "answer", host.engine, self.observe, questions)
 
     def record(self, payload: Plain, answer: Answer) -> Record:
         item, text = line_item_of(payload), answer.generation.text
@@ -437,13 +422,12 @@ class Reflecting(Summarising):
             return answer
         loaded = await host.engine.ready()
         about = partial(about_summary, item, loaded, summary)
-        questions = {
-            Reflected.ASK: partial(true_false, about(_IS_SUMMARY_TRUE)),
-            Reflected.VERBALISED: partial(stated_probability, about(_HOW_LIKELY_IS_SUMMARY)),
-            Reflected.SCALE: partial(rated, about, self.shots),
+        questions: Questions = {
+            Reflected.ASK: lambda asker: asker.true_false(about(_IS_SUMMARY_TRUE)),
+            Reflected.VERBALISED: lambda asker: asker.stated(about(_HOW_LIKELY_IS_SUMMARY)),
+            Reflected.SCALE: lambda asker: asker.rated(about, self.shots),
         }
-        wanted = {one: asks for one, asks in questions.items() if one in self.observe}
-        return await _reflected(answer, "summary", host.engine, wanted)
+        return await _reflected(answer, "summary", host.engine, self.observe, questions)
 
 
 def summarising(

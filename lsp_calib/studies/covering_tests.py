@@ -38,46 +38,6 @@ _NOT_READ = {".git", ".hg", ".venv", "node_modules", "__pycache__"}
 Say = Callable[[str], None]
 
 
-@attrs.frozen
-class Reference:
-    """How tests end on the project as it is, run three times: in their order, in reverse, and shuffled.
-
-    seconds: of each test that passes each time, the most that it took. flaky, failing: the tests that pass
-    sometimes, and never.
-    """
-
-    seconds: Mapping[str, float]
-    flaky: tuple[str, ...]
-    failing: tuple[str, ...]
-
-
-@attrs.frozen
-class Suite:
-    """A project's tests, as one traced run found them.
-
-    tests: whether each passed, by node id. lines: by file and line the tests that run it, as numbers.
-    """
-
-    root: Path
-    tests: Mapping[str, bool]
-    lines: Mapping[str, Mapping[str, Sequence[int]]]
-
-    def reaching(self, name: str, line: int) -> tuple[str, ...]:
-        """The tests that passed and reach a line, at most MOST_TESTS of them. line: its number, from 1.
-
-        A test reaches all lines of a statement.
-        """
-        first = statements(self.root / name)
-        names, numbers = list(self.tests), set[int]()
-        for other, tests in self.lines.get(name, {}).items():
-            if first.get(int(other), int(other)) == first.get(line, line):
-                numbers.update(tests)
-        found = sorted(names[at] for at in numbers if self.tests[names[at]])
-        if len(found) > MOST_TESTS:
-            found = sorted(random.Random(f"{name}:{line}").sample(found, MOST_TESTS))
-        return tuple(found)
-
-
 def statements(path: Path) -> dict[int, int]:
     """The first line of the statement that a line continues; lines that begin one, or are of none, are left
     out. Of a compound statement its header counts."""
@@ -106,10 +66,13 @@ class Project:
         self._state = {"version": _VERSION, "source": _digest(root), "environment": str(environment)}
 
     @cached_property
-    def suite(self) -> Suite:
-        """Raises DataError if there are no tests or none passes, SandboxError if they cannot be run."""
-        path = self._kept / f"{self.root.name}.suite.json"
-        found = self._read(path)
+    def suite(self) -> Mapping[str, Any]:
+        """One traced run of all tests: `tests`, by node id whether each passed and its seconds, and `lines`,
+        by file and line the tests that run it, as numbers.
+
+        Raises DataError if there are no tests or none passes, SandboxError if they cannot be run.
+        """
+        found = self._read("suite")
         if "tests" not in found:
             found = self._told(None, trace=True)
             if not any(passed for passed, _ in found["tests"].values()):
@@ -121,27 +84,42 @@ class Project:
                     f"{last or 'nothing'}. Name projects with their tests (`data pull projects-tested`), and "
                     "install what these need in the environment."
                 )
-            self._write(path, found)
-        tests = {name: passed for name, (passed, _) in found["tests"].items()}
-        return Suite(self.root, tests, found["lines"])
+            self._write("suite", found)
+        return found
 
-    def reference(self, tests: Sequence[str]) -> Reference:
-        """Run tests on the project as it is. Raises SandboxError if they cannot be run."""
-        path = self._kept / f"{self.root.name}.reference.json"
-        found = self._read(path)
+    def reaching(self, name: str, line: int) -> list[str]:
+        """The tests that passed and reach a line, at most MOST_TESTS of them. line: its number, from 1.
+
+        A test reaches all lines of a statement.
+        """
+        first, tests = statements(self.root / name), list(self.suite["tests"].items())
+        numbers = {
+            number
+            for other, reached in self.suite["lines"].get(name, {}).items()
+            if first.get(int(other), int(other)) == first.get(line, line)
+            for number in reached
+        }
+        found = sorted(test for test, (passed, _) in (tests[at] for at in numbers) if passed)
+        if len(found) > MOST_TESTS:
+            found = sorted(random.Random(f"{name}:{line}").sample(found, MOST_TESTS))
+        return found
+
+    def reference(self, tests: Sequence[str]) -> dict[str, tuple[int, float]]:
+        """How tests end on the project as it is, run three times: in their order, in reverse, and shuffled.
+
+        Of each how often it passes, and the most seconds that it took. Raises SandboxError if they cannot be
+        run.
+        """
+        found = self._read("reference")
         if found.get("tests") != list(tests):
             runs = [self._told(tests, order=order)["tests"] for order in range(REFERENCE_RUNS)]
             ends = [[run.get(one, (False, 0.0)) for run in runs] for one in tests]
             passes = [sum(passed for passed, _ in end) for end in ends]
             seconds = [max(took for _, took in end) for end in ends]
             found = {"tests": list(tests), "passes": passes, "seconds": seconds}
-            self._write(path, found)
-        rows = list(zip(tests, found["passes"], found["seconds"], strict=True))
-        return Reference(
-            {one: took for one, passes, took in rows if passes == REFERENCE_RUNS},
-            tuple(one for one, passes, _ in rows if 0 < passes < REFERENCE_RUNS),
-            tuple(one for one, passes, _ in rows if not passes),
-        )
+            self._write("reference", found)
+        ended = zip(found["passes"], found["seconds"], strict=True)
+        return dict(zip(found["tests"], ended, strict=True))
 
     def _told(self, tests: Sequence[str] | None, **options: object) -> dict[str, Any]:
         """The report of a run of tests, all if None. Raises SandboxError if there is none."""
@@ -158,18 +136,20 @@ class Project:
             ) from error
         return told
 
-    def _read(self, path: Path) -> dict[str, Any]:
-        """What is kept there, if it is of the same source and environment."""
+    def _file(self, what: str) -> Path:
+        return self._kept / f"{self.root.name}.{what}.json"
+
+    def _read(self, what: str) -> dict[str, Any]:
+        """What is kept, if it is of the same source and environment."""
         try:
-            found = parse_json(read_file(path))
+            found = parse_json(read_file(self._file(what)))
         except (OSError, ValueError):
             return {}
-        same = isinstance(found, dict) and self._state.items() <= found.items()
-        return found if same else {}
+        return found if isinstance(found, dict) and self._state.items() <= found.items() else {}
 
-    def _write(self, path: Path, found: Mapping[str, Any]) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(path, json.dumps({**found, **self._state}, separators=(",", ":")) + "\n")
+    def _write(self, what: str, found: Mapping[str, Any]) -> None:
+        self._kept.mkdir(parents=True, exist_ok=True)
+        replace_file(self._file(what), json.dumps({**found, **self._state}, separators=(",", ":")) + "\n")
 
 
 def _job(root: Path, tests: Sequence[str] | None) -> dict[str, Any]:
@@ -199,34 +179,50 @@ def with_tests(
         raise DataError(
             "--tests runs the tests of Python projects with pytest: leave it out for other languages."
         )
-    check_environment(environment)
+    if not (environment / "bin" / "python").exists() or not list(
+        environment.glob("lib/python*/site-packages/pytest")
+    ):
+        raise SandboxError(
+            f"{environment} is no virtual environment with pytest. Make one: `python -m venv FOLDER`, "
+            "`FOLDER/bin/pip install pytest` and what the projects' tests need; then give --environment "
+            "FOLDER."
+        )
     judged: dict[str, Plain] = {}
     counts = Counter[str]()
     for at, (group, root) in enumerate(roots.items()):
         on_progress(at, len(roots))
-        project = Project(root, environment, kept)
-        suite, before = project.suite, len(judged)
-        mine = {id_: _place(id_, group) for id_, payload in task.items if payload["group"] == group}
-        reaching = {id_: tests for id_, place in mine.items() if (tests := suite.reaching(*place))}
+        project, before = Project(root, environment, kept), len(judged)
+        # Of an item its file and line.
+        places = [
+            (id_, *id_.removeprefix(f"{group}/").rsplit(":", 2)[:2])
+            for id_, payload in task.items
+            if payload["group"] == group
+        ]
+        reaching = {
+            (id_, name, int(line)): tests
+            for id_, name, line in places
+            if (tests := project.reaching(name, int(line)))
+        }
         union = sorted(set[str]().union(*reaching.values()))
-        reference = project.reference(union) if union else Reference({}, (), ())
-        for id_, tests in reaching.items():
-            if chosen := [one for one in tests if one in reference.seconds]:
-                name, line = mine[id_]
+        ends = project.reference(union) if union else {}
+        seconds = {test: took for test, (passes, took) in ends.items() if passes == REFERENCE_RUNS}
+        for (id_, name, line), tests in reaching.items():
+            if chosen := [one for one in tests if one in seconds]:
                 judged[id_] = {
                     "suite": {"file": name, "line": line - 1, "tests": chosen},
                     "project": str(root),
                     "environment": str(environment),
-                    "seconds": sum(reference.seconds[one] for one in chosen),
+                    "seconds": sum(seconds[one] for one in chosen),
                 }
         left = len(judged) - before
-        counts["that no test reaches"] += len(mine) - len(reaching)
+        counts["that no test reaches"] += len(places) - len(reaching)
         counts["whose tests do not pass each time"] += len(reaching) - left
-        passing = sum(suite.tests.values())
+        passing = [passed for passed, _ in project.suite["tests"].values()]
+        never = sum(not passes for passes, _ in ends.values())
         say(
-            f"{group}: {passing} of {len(suite.tests)} tests pass; {left} of {len(mine)} lines are judged by "
-            f"them. In {REFERENCE_RUNS} runs of the reference {len(reference.flaky)} tests passed only "
-            f"sometimes and {len(reference.failing)} never: these judge nothing."
+            f"{group}: {sum(passing)} of {len(passing)} tests pass; {left} of {len(places)} lines are judged "
+            f"by them. In {REFERENCE_RUNS} runs of the reference {len(ends) - len(seconds) - never} tests "
+            f"passed only sometimes and {never} never: these judge nothing."
         )
     on_progress(len(roots), len(roots))
     items = [(id_, {**payload, **judged[id_]}) for id_, payload in task.items if id_ in judged]
@@ -240,34 +236,20 @@ def with_tests(
     return attrs.evolve(task, items=tuple(items), criteria=("exact", "tests"), judge=judge)
 
 
-def _place(id_: str, group: str) -> tuple[str, int]:
-    """File and number of the line of an item."""
-    place, line, _ = id_.rsplit(":", 2)
-    return place.removeprefix(f"{group}/"), int(line)
-
-
 def judge(name: str, item: LineItem, payload: Plain, text: str) -> bool:
-    """The `corpus.places.Judge` of the lines that `with_tests` made. Raises as `line_passes`."""
-    return (
-        exactly(name, item, payload, text)
-        if not text or name == "exact"
-        else line_passes(item, payload, text)
-    )
-
-
-def line_passes(item: LineItem, payload: Plain, text: str) -> bool:
-    """Whether the tests of a payload that `with_tests` made pass with `text` at the cursor.
+    """The `corpus.places.Judge` of the lines that `with_tests` made.
 
     The line of the reference is run like any other: that a project's own line passes is found, not assumed.
     Raises DataError if the source has changed, SandboxError if the tests cannot be run.
     """
-    text = text.rstrip("\r\n")
+    if not text or name == "exact":
+        return exactly(name, item, payload, text)
     suite, root = payload["suite"], Path(payload["project"])
     lines = list(read_lines_of(root / suite["file"], "python"))
     before, at = item.cursor.before, suite["line"]
     if at >= len(lines) or lines[at] != before + item.target:
         raise DataError(f"{root / suite['file']} was changed during the run: run the same command again.")
-    lines[at] = before + text
+    lines[at] = before + text.rstrip("\r\n")
     most = _LONGER * payload["seconds"]
     return run_suite(
         root,
@@ -275,18 +257,6 @@ def line_passes(item: LineItem, payload: Plain, text: str) -> bool:
         {**_job(root, suite["tests"]), "changes": {suite["file"]: "\n".join(lines)}},
         limits=attrs.evolve(SUITE_LIMITS, wall_s=most + _SPARE_WALL_S, cpu_s=int(most) + _SPARE_CPU_S),
     ).proved
-
-
-def check_environment(environment: Path) -> None:
-    """Raises SandboxError if it is no virtual environment with pytest."""
-    if not (environment / "bin" / "python").exists() or not list(
-        environment.glob("lib/python*/site-packages/pytest")
-    ):
-        raise SandboxError(
-            f"{environment} is no virtual environment with pytest. Make one: `python -m venv FOLDER`, "
-            "`FOLDER/bin/pip install pytest` and what the projects' tests need; then give --environment "
-            "FOLDER."
-        )
 
 
 def _digest(root: Path) -> str:

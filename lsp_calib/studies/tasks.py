@@ -13,29 +13,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import attrs
 
 from lsp_calib.calibration.calibrators.purpose import SUMMARY_CRITERIA, Origin
 from lsp_calib.characters import indentation_of, same_line, split_lines
 from lsp_calib.completion.context import Cursor
-from lsp_calib.corpus.functions import (
-    SUMMARY,
-    ExamplePool,
-    function_of,
-    is_usable,
-)
-from lsp_calib.corpus.places import (
-    FEWEST,
-    PAPER,
-    LineItem,
-    Plain,
-    Row,
-    T,
-    Task,
-    exactly,
-    plain,
-)
+from lsp_calib.corpus.functions import SUMMARY, ExamplePool, function_of, is_usable
+from lsp_calib.corpus.places import FEWEST, PAPER, LineItem, Plain, Row, T, Task, exactly, plain
 from lsp_calib.corpus.source import Skip, project_names, read_lines_of, source_files
 from lsp_calib.errors import DataError
 from lsp_calib.exclusion import Exclusion
@@ -99,33 +85,19 @@ def gap_of(payload: Plain) -> Gap:
     return Gap(**{**values, "entry_points": tuple(values["entry_points"])})
 
 
-def synthesis(folder: Path | None = None) -> Iterator[Gap]:
-    """The 164 functions. Raises DataError if the data are missing or have another checksum."""
-
-    def make(row: Row) -> Gap:
-        names = "task_id", "prompt", "canonical_solution", "test", "entry_point"
-        id_, prompt, body, test, called = (row[name] for name in names)
-        return Gap(id_, id_, prompt, body, "", _checking(test, called), (called,), 0)
-
-    return read_items("humaneval", make, folder)
-
-
-def _checking(test: str, called: str) -> str:
-    """test: code that defines `check`, which is called with the function."""
-    return f"{test}\ncheck({called})\n"
-
-
-def infilling(folder: Path | None = None) -> Iterator[Gap]:
-    """The 1,033 lines; those of one function are a group. Raises DataError if the data are missing or have
-    another checksum."""
-
-    def make(row: Row) -> Gap:
-        names = "task_id", "prompt", "canonical_solution", "suffix", "test", "entry_point"
-        id_, above, line, below, test, called = (row[name] for name in names)
-        group = id_.split("/", 1)[1].rpartition("/")[0]
-        return Gap(id_, group, above, line, below, _checking(test, called), (called,))
-
-    return read_items("humaneval-infilling", make, folder)
+def _of_humaneval(row: Row) -> Gap:
+    """A function, or one with a line removed, which is of the group of its function."""
+    id_, called, line = row["task_id"], row["entry_point"], "suffix" in row
+    return Gap(
+        id_,
+        id_.split("/", 1)[1].rpartition("/")[0] if line else id_,
+        row["prompt"],
+        row["canonical_solution"],
+        row.get("suffix", ""),
+        f"{row['test']}\ncheck({called})\n",
+        (called,),
+        None if line else 0,
+    )
 
 
 @attrs.frozen
@@ -159,11 +131,6 @@ class Problem:
         before = "\n".join([*lines[: function.signature_end], f'{indentation}"""{task}"""', ""])
         missing, behind = "\n".join([*body, ""]), "\n".join(lines[function.end :])
         return Gap(self.id, group, before, missing, behind, self.tests, self.entry_points, 0)
-
-
-def problems(folder: Path | None = None) -> Iterator[Problem]:
-    """The 974 problems. Raises DataError if the data are missing or have another checksum."""
-    return read_items("mbpp", _problem, folder)
 
 
 def groups_by_likeness(found: Sequence[Problem]) -> dict[str, str]:
@@ -200,12 +167,7 @@ UNPROVED = tuple(dict.fromkeys([*_UNPROVED["without"], *_UNPROVED["with_pass"]])
 MOST_OF_LINES = 80
 """The fixes of the study have fewer tokens (Spiess et al. 2024, 3.3): words and signs, to any model."""
 
-LEFT_OUT = frozenset(
-    {
-        *("Closure-13", "Closure-102", "Jsoup-49", "Jsoup-64"),
-        *("SStuB/15359", "SStuB/15360", "SStuB/21575", "SStuB/22695", "SStuB/23283"),
-    }
-)
+LEFT_OUT = frozenset(CATALOGUE["bugs_left_out"])
 """The bugs that `Bug.left_out` rules out: records of them count in no score."""
 
 _WORD_OR_SIGN = re.compile(r"\w+|[^\w\s]")
@@ -248,16 +210,6 @@ class Bug:
         return LineItem(self.id, self.group, "line-start", cursor, self.fixed_line)
 
 
-def defects4j(folder: Path | None = None) -> Iterator[Bug]:
-    """The 142 bugs. Raises DataError if the data are missing or have another checksum."""
-    return read_items("defects4j", _of_patch, folder)
-
-
-def manysstubs4j(folder: Path | None = None) -> Iterator[Bug]:
-    """The 2,794 bugs. Raises DataError if the data are missing or have another checksum."""
-    return read_items("manysstubs4j", _of_context, folder)
-
-
 def _of_patch(row: Row) -> Bug:
     project = row["project"]
     (path,) = row["files"]
@@ -293,22 +245,7 @@ def _of_context(row: Row) -> Bug:
     )
 
 
-# Where packages begin in a path: behind the last of such folders in a row.
-_ROOTS = frozenset({"src", "main", "test", "tests", "java", "jvm", "javatests"})
-_DOMAINS = frozenset({"org", "com", "net", "io", "de", "edu", "fi", "fr", "ch", "me", "cn", "uk", "eu", "us"})
-# Organisations with many projects: the third part of the package tells these apart.
-_MANY = frozenset({"org.apache", "com.google", "com.alibaba", "com.github", "com.googlecode"})
-# Projects that use several names: a former one, that of an organisation, or that of their style files.
-_ALSO: Mapping[str, str] = {
-    "org.apache.hive": "org.apache.hadoop",
-    "com.google.checkstyle": "com.puppycrawl",
-    "com.alibaba.json": "com.alibaba.fastjson",
-    "tachyon": "alluxio",
-    "io.druid": "org.apache.druid",
-    "com.metamx": "org.apache.druid",
-    "org.graylog": "org.graylog2",
-    "org.activiti5": "org.activiti",
-}
+_JAVA = CATALOGUE["java"]
 
 
 def project_of(path: str) -> str:
@@ -322,18 +259,16 @@ def project_of(path: str) -> str:
     >>> project_of("backends/gdx-backend-lwjgl/src/com/badlogic/gdx/Gdx.java")
     'com.badlogic'
     """
-    folders = path.split("/")[:-1]
-    starts = [
-        at + 1 for at, name in enumerate(folders[:-1]) if name in _ROOTS and folders[at + 1] not in _ROOTS
-    ]
+    folders, roots, domains = path.split("/")[:-1], _JAVA["roots"], _JAVA["domains"]
+    starts = [at for at in range(1, len(folders)) if folders[at - 1] in roots and folders[at] not in roots]
     # Modules and their folders have names of roots, too: a domain is the surer sign.
-    known = [at for at in starts if folders[at] in _DOMAINS]
+    known = [at for at in starts if folders[at] in domains]
     package = folders[(known or starts or [0])[0 if known else -1] :]
     if not package:
         return path
-    size = 1 if package[0] not in _DOMAINS else 3 if ".".join(package[:2]) in _MANY else 2
+    size = 1 if package[0] not in domains else 3 if ".".join(package[:2]) in _JAVA["with_many"] else 2
     name = ".".join(package[:size])
-    return _ALSO.get(name, name)
+    return str(_JAVA["also"].get(name, name))
 
 
 def _whole_lines(source: str) -> tuple[str, ...]:
@@ -341,14 +276,54 @@ def _whole_lines(source: str) -> tuple[str, ...]:
     return lines if lines[-1] else lines[:-1]
 
 
+_READERS: Mapping[str, Callable[[Row], Any]] = {
+    "humaneval": _of_humaneval,
+    "humaneval-infilling": _of_humaneval,
+    "mbpp": _problem,
+    "defects4j": _of_patch,
+    "manysstubs4j": _of_context,
+}
+
+
+def items_of(name: str, folder: Path | None = None) -> list[Any]:
+    """The items of a data set: `Gap` of HumanEval and its infilling, `Problem` of MBPP, `Bug` of the others.
+
+    folder: the evaluation data; None: LSP_CALIB_DATA, as everywhere here.
+    Raises DataError if the data are missing or have another checksum.
+    """
+    return list(read_items(name, _READERS[name], folder))
+
+
+def data_origin(name: str, count: int) -> Origin:
+    """Where `count` items of a known data set come from."""
+    return Origin(name, data_set(name).sha256[:12], count)
+
+
+SYNTHESIS, REPAIR = "synthesis", "repair"
+
+_COUNTS = {
+    "longest": MOST_OF_LINES,
+    "with_assertions": len(_UNPROVED["functions_with_assertions"]),
+    "unproved": len(UNPROVED),
+    "named": ", ".join(UNPROVED),
+    **{name: len(_UNPROVED[name]) for name in ("without", "with_pass")},
+    **{name: _UNPROVED[name] for name in ("assertions", "lines_asked", "made_by")},
+}
+NOTES: Mapping[str, str] = {name: note.format(**_COUNTS) for name, note in CATALOGUE["notes"].items()}
+"""What is left out of a task, and what its verdicts cannot tell, by the name in its version."""
+
+# In lines, as the study has it.
+_SHORTEST_BODY = 3
+Say = Callable[[str], None]
+
+
 def infill_task(folder: Path | None, samples: int | None, seed: int, *, tests: bool = True) -> Task:
     """Lines removed from the functions of HumanEval, to be filled in; each function is a group.
 
-    folder: the evaluation data; None: LSP_CALIB_DATA. samples: number of lines, drawn at random; None: all.
-    tests: also judge by the functions' tests (in the sandbox).
-    Raises DataError if the data are missing.
+    samples: number of items, drawn at random; None: all, here and below. tests: also judge by the functions'
+    tests (in the sandbox).
     """
-    found = some_of(list(infilling(folder)), samples, seed)
+    found = some_of(items_of("humaneval-infilling", folder), samples, seed)
     return Task(
         "infill",
         tuple((one.id, one.payload()) for one in found),
@@ -359,69 +334,31 @@ def infill_task(folder: Path | None, samples: int | None, seed: int, *, tests: b
     )
 
 
-def data_origin(name: str, count: int) -> Origin:
-    """Where `count` items of a known data set come from."""
-    return Origin(name, data_set(name).sha256[:12], count)
-
-
-SYNTHESIS, REPAIR = "synthesis", "repair"
-
-NOTES: Mapping[str, str] = {
-    "spiess-line": "One line of each documented function with a body of more than three lines; copies are "
-    "left out. Judged by tests, it is a line that a test reaches which passed on the reference three times. "
-    "The study asks for functions whose lines are all reached.",
-    "spiess-mbpp": "None of 974 problems is left out: each reference passes its own tests with the task "
-    "inside as its docstring (the study left out about 75). Problems whose sentences or references are "
-    "near-duplicates are one group; there are 900.",
-    "spiess-defects4j": "4 of 142 bugs are left out, which differ from their fix in white space alone: a "
-    "copy of the line shown would be right (Closure-13, Closure-102, Jsoup-49, Jsoup-64). Judged by exact "
-    "match; the study runs the tests of 120.",
-    "spiess-sstubs": f"5 of 2,794 bugs are left out, whose fix has {MOST_OF_LINES} words and signs or more; "
-    "those of the study have fewer tokens.",
-    "spiess-humaneval": f"{_UNPROVED['assertions']} assertions in the tests of "
-    f"{len(_UNPROVED['functions_with_assertions'])} functions are of a constant: no program fails them.",
-    "humaneval-infill": f"{len(UNPROVED)} of {_UNPROVED['lines_asked']:,} lines are proved by no test, which "
-    f"passes with nothing ({len(_UNPROVED['without'])}) or `pass` ({len(_UNPROVED['with_pass'])}) in their "
-    f"place. `{_UNPROVED['made_by']}` finds them: {', '.join(UNPROVED)}.",
-}
-"""What is left out of a task, and what its verdicts cannot tell, by the name in its version."""
-
-# In lines, as the study has it.
-_SHORTEST_BODY = 3
-Say = Callable[[str], None]
-
-
 def synthesis_task(
     name: str, folder: Path | None, samples: int | None, seed: int, say: Say = lambda _: None
 ) -> Task:
     """Functions to be written from their signature and docstring, judged by tests; each is a group, of MBPP
     those that are alike (`groups_by_likeness`).
 
-    name: "humaneval" or "mbpp". folder: the evaluation data; None: LSP_CALIB_DATA. samples: number of
-    functions, drawn at random; None: all. say: told how many problems of MBPP are left out: the description
-    is put inside the function as its docstring, and the reference so changed has to pass its own tests.
-    Raises DataError if the data are missing, SandboxError if nothing isolates here.
+    name: "humaneval" or "mbpp". say: told how many problems of MBPP are left out: the description is put
+    inside the function as its docstring, and the reference so changed has to pass its own tests.
+    Raises SandboxError if nothing isolates here.
     """
+    published = items_of(name, folder)
     if name == "humaneval":
-        found = some_of(list(synthesis(folder)), samples, seed)
+        found = some_of(published, samples, seed)
     else:
-        found = _mbpp(folder, samples, seed, say)
+        groups = groups_by_likeness(published)
+        usable = [gap for one in published if (gap := one.gap(groups[one.id])) is not None]
+        drawn = some_of(usable, samples, seed)
+        verdicts = all_tests_pass([one.program(one.missing) for one in drawn])
+        found = [one for one, passed in zip(drawn, verdicts, strict=True) if passed]
+        say(
+            f"MBPP: {len(published) - len(usable)} of {len(published)} problems are left out, whose tests "
+            f"call no function or several; {len(drawn) - len(found)} of {len(drawn)} that were drawn, whose "
+            "reference does not pass its own tests (the study: about 75)."
+        )
     return _task(SYNTHESIS, name, [(one.id, one.payload()) for one in found], "python", "tests")
-
-
-def _mbpp(folder: Path | None, samples: int | None, seed: int, say: Say) -> list[Gap]:
-    published = list(problems(folder))
-    groups = groups_by_likeness(published)
-    usable = [gap for one in published if (gap := one.gap(groups[one.id])) is not None]
-    drawn = some_of(usable, samples, seed)
-    verdicts = all_tests_pass([one.program(one.missing) for one in drawn])
-    right = [one for one, passed in zip(drawn, verdicts, strict=True) if passed]
-    say(
-        f"MBPP: {len(published) - len(usable)} of {len(published)} problems are left out, whose tests call "
-        f"no function or several; {len(drawn) - len(right)} of {len(drawn)} that were drawn, whose "
-        "reference does not pass its own tests (the study: about 75)."
-    )
-    return right
 
 
 def repair_task(
@@ -429,16 +366,30 @@ def repair_task(
 ) -> Task:
     """One-line bugs of Java to be fixed, the buggy line shown in a comment; each project is a group.
 
-    name: "defects4j" or "manysstubs4j". samples: number of bugs, drawn at random; None: all. say: told which
-    of them are left out (`Bug.left_out`). Right is what is exactly the fix.
-    Raises DataError if the data are missing.
+    name: "defects4j" or "manysstubs4j". say: told which of them are left out (`Bug.left_out`). Right is what
+    is exactly the fix.
     """
-    bugs = some_of(list(defects4j(folder) if name == "defects4j" else manysstubs4j(folder)), samples, seed)
+    bugs = some_of(items_of(name, folder), samples, seed)
     for why in sorted({one.left_out for one in bugs} - {""}):
         which = [one.id for one in bugs if one.left_out == why]
         say(f"{len(which)} of {len(bugs)} bugs are left out, each of which {why}: {', '.join(which)}.")
     items = [(one.id, plain(one.line_item(), buggy=one.buggy_line)) for one in bugs if not one.left_out]
     return _task(REPAIR, name, items, "java", "exact")
+
+
+def _task(task: str, name: str, items: Sequence[tuple[str, Plain]], language: str, criterion: str) -> Task:
+    return Task(
+        task,
+        tuple(items),
+        language,
+        (criterion,),
+        (data_origin(name, len(items)),),
+        asks=studying,
+        judge=judge,
+        doing="Writing functions" if task == SYNTHESIS else "Repairing lines",
+        version=f"spiess-{'sstubs' if name == 'manysstubs4j' else name}@1",
+        profile=PAPER,
+    )
 
 
 def prefix_task(
@@ -459,12 +410,15 @@ def prefix_task(
     Raises DataError if there are fewer than 20.
     """
     named = project_names(paths)
-    each = -(-samples // len(named))
     exclusion, seen = Exclusion(tuple(exclude)), set[str]()
     items: list[tuple[str, Plain]] = []
     for root, group in named:
-        found = list(_documented_lines(root, group, seed, exclusion, seen, skip, docstrings=docstrings))
-        items += [(one.id, plain(one)) for one in some_of(found, each, seed)]
+        found: list[LineItem] = []
+        for path in source_files(root, skip=skip):
+            if not exclusion.reason(str(path)):
+                name = path.relative_to(root).as_posix() if path != root else path.name
+                found += _documented_lines(path, f"{group}/{name}", group, seed, seen, docstrings=docstrings)
+        items += [(one.id, plain(one)) for one in some_of(found, -(-samples // len(named)), seed)]
     if len(items) < FEWEST:
         raise DataError(
             f"Only {len(items)} documented functions with a body of more than three lines were found; at "
@@ -480,63 +434,33 @@ def prefix_task(
 
 
 def _documented_lines(
-    root: Path,
-    group: str,
-    seed: int,
-    exclusion: Exclusion,
-    seen: set[str],
-    skip: Skip | None,
-    *,
-    docstrings: bool,
+    path: Path, name: str, group: str, seed: int, seen: set[str], *, docstrings: bool
 ) -> Iterator[LineItem]:
-    """A line of each function of a project. seen: the code of those that were there before."""
-    for path in source_files(root, skip=skip):
-        name = path.relative_to(root).as_posix() if path != root else path.name
-        lines = () if exclusion.reason(str(path)) else read_lines_of(path, "python")
-        prose = prose_lines(lines, "python") if lines else frozenset()
-        taken = set(prose)  # also the lines that were drawn in a function around this one, or in it
-        for function in functions(lines, "python"):
-            documented = function.documented
-            own = "\n".join(lines[function.body : function.end])
-            if documented is None or function.end - function.body <= _SHORTEST_BODY or own in seen:
-                continue
-            seen.add(own)
-            places = [
-                at
-                for at in range(function.body, function.end)
-                if at not in taken and lines[at].strip() and not lines[at].lstrip().startswith("#")
-            ]
-            if not places:
-                continue
-            rng = random.Random(f"{seed}:{group}/{name}:{function.start}".encode("utf-8", "surrogatepass"))
-            at = rng.choice(places)
-            taken.add(at)
-            above = range(function.start, at)
-            left_out = range(0) if docstrings else range(*documented)
-            shown = [lines[n] for n in above if n not in left_out]
-            yield LineItem(
-                id=f"{group}/{name}:{at + 1}:1",
-                group=group,
-                stratum="line-start",
-                cursor=Cursor.at([*shown, ""], len(shown), 0, "python"),
-                target=lines[at],
-                condition=PREFIX if docstrings else NO_DOCSTRING,
-            )
-
-
-def _task(task: str, name: str, items: Sequence[tuple[str, Plain]], language: str, criterion: str) -> Task:
-    return Task(
-        task,
-        tuple(items),
-        language,
-        (criterion,),
-        (data_origin(name, len(items)),),
-        asks=studying,
-        judge=judge,
-        doing="Writing functions" if task == SYNTHESIS else "Repairing lines",
-        version=f"spiess-{'sstubs' if name == 'manysstubs4j' else name}@1",
-        profile=PAPER,
-    )
+    """A line of each function of a file. seen: the code of functions that were there before."""
+    lines = read_lines_of(path, "python")
+    # Also the lines that were drawn in a function around this one, or in it.
+    taken = set(prose_lines(lines, "python")) if lines else set()
+    for function in functions(lines, "python"):
+        own = "\n".join(lines[function.body : function.end])
+        if function.documented is None or function.end - function.body <= _SHORTEST_BODY or own in seen:
+            continue
+        seen.add(own)
+        body = (at for at in range(function.body, function.end) if at not in taken)
+        places = [at for at in body if lines[at].strip() and not lines[at].lstrip().startswith("#")]
+        if not places:
+            continue
+        at = random.Random(f"{seed}:{name}:{function.start}".encode("utf-8", "surrogatepass")).choice(places)
+        taken.add(at)
+        left_out = range(0) if docstrings else range(*function.documented)
+        shown = [lines[n] for n in range(function.start, at) if n not in left_out]
+        yield LineItem(
+            id=f"{name}:{at + 1}:1",
+            group=group,
+            stratum="line-start",
+            cursor=Cursor.at([*shown, ""], len(shown), 0, "python"),
+            target=lines[at],
+            condition=PREFIX if docstrings else NO_DOCSTRING,
+        )
 
 
 def documented_functions(language: str, folder: Path | None = None) -> Iterator[Plain]:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from lsp_calib.characters import indentation_of
 from lsp_calib.studies.sandbox.bwrap import all_tests_pass
-from lsp_calib.studies.tasks import Gap, infilling, synthesis
+from lsp_calib.studies.tasks import Gap, items_of
 
 _IN = " " * 4
 
@@ -44,7 +44,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--data-dir", type=Path)
     folder = parser.parse_args().data_dir
-    items, whole = list(infilling(folder)), list(synthesis(folder))
+    items, whole = items_of("humaneval-infilling", folder), items_of("humaneval", folder)
     claims = {one.id: count for one in whole if (count := without_a_claim(one.tests))}
     print("[unproved]")
     print('made_by = "python tests/programs/unproved_lines.py"')

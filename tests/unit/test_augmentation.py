@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from test_summarization import CHAT, EXAMPLE, example
 
 from lsp_calib.inference.models.cards import ChatFormat
-from lsp_calib.studies.augmentation import CodeFacts, Flow, Name, augmentation, code_facts
+from lsp_calib.studies.augmentation import augmentation
 from lsp_calib.summarization.prompt import build_prompt
 
 PYTHON = """def total(self, items: list[Item], tax=0.1, *more, **kw) -> float:
@@ -31,46 +31,40 @@ public long sum(final String currency, int... more) {
 }"""
 
 
-def test_facts_on_python() -> None:
-    facts = code_facts(PYTHON, "python")
-    assert facts.parameters == (Name("items", "list[Item]"), Name("tax"), Name("more"), Name("kw"))
-    assert set(facts.variables) >= {Name("fresh"), Name("base", "float"), Name("key"), Name("value")}
-    assert facts.fields == ("total",)
-    assert facts.calls == ("sum", "kw.items", "self.log")
-    assert facts.returns == "float"
-    assert Flow("key", ("tax",), direct=True) in facts.flows
-    assert Flow("total", ("base", "tax"), direct=False) in facts.flows
-    assert Flow("value", ("kw",), direct=False) in facts.flows
+FACTS = {
+    "python": """Parameters: items (list[Item]), tax, more, kw
+Local variables: fresh, item, base (float), one, key, name, value
+Fields: total
+Calls: sum, kw.items, self.log
+Returns: float
+""",
+    "java": """Parameters: currency (String), more
+Local variables: total (long), other (long), item (T), x (List<String>)
+Fields: count
+Calls: in, price, ArrayList
+Returns: long
+""",
+}
+FLOWS = {
+    "python": ("key comes from tax", "total is computed from base, tax", "value is computed from kw"),
+    "java": ("other comes from total", "total is computed from priced, more"),
+}
 
 
-def test_facts_on_java() -> None:
-    facts = code_facts(JAVA, "java")
-    assert facts.parameters == (Name("currency", "String"), Name("more"))
-    names = (Name("total", "long"), Name("other", "long"), Name("item", "T"), Name("x", "List<String>"))
-    assert facts.variables == names
-    assert facts.fields == ("count",)
-    assert facts.calls == ("in", "price", "ArrayList")
-    assert facts.returns == "long"
-    assert Flow("other", ("total",), direct=True) in facts.flows
-    assert Flow("total", ("priced", "more"), direct=False) in facts.flows
+@pytest.mark.parametrize(("code", "language"), [(PYTHON, "python"), (JAVA, "java")])
+def test_facts_on_a_function(code: str, language: str) -> None:
+    told = augmentation(code, language, repository="shop", path="app/shop.py")
+    assert told.startswith(f"Repository: shop\nFile: app/shop.py\n{FACTS[language]}Data flow: ")
+    assert all(flow in told.rpartition("Data flow: ")[2].split("; ") for flow in FLOWS[language])
 
 
 @pytest.mark.parametrize(("code", "language"), [("x = 1", "python"), ("", "java"), ("func f() {}", "go")])
 def test_without_a_function_or_a_grammar_there_are_none(code: str, language: str) -> None:
-    assert code_facts(code, language) == CodeFacts()
     assert augmentation(code, language) == ""
     assert augmentation(code, language, repository="a", path="b/c") == "Repository: a\nFile: b/c"
 
 
 def test_facts_in_words_are_bounded() -> None:
-    text = augmentation(PYTHON, "python", repository="shop", path="app/shop.py")
-    assert text.split("\n")[:3] == [
-        "Repository: shop",
-        "File: app/shop.py",
-        "Parameters: items (list[Item]), tax, more, kw",
-    ]
-    assert "key comes from tax" in text
-    assert "total is computed from base, tax" in text
     many = "".join(f"    long_variable_name_{n} = long_function_name_{n}(a)\n" for n in range(200))
     assert len(augmentation(f"def f(a):\n{many}", "python")) <= 600
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import attrs
@@ -19,7 +20,7 @@ from lsp_calib.corpus.records import Record, read_records
 from lsp_calib.corpus.source import project_names
 from lsp_calib.errors import DataError, SandboxError
 from lsp_calib.studies import covering_tests
-from lsp_calib.studies.covering_tests import Project, judge, line_passes, with_tests
+from lsp_calib.studies.covering_tests import Project, judge, with_tests
 from lsp_calib.studies.evaluate import cross_table
 from lsp_calib.studies.page import repeat_studies
 from lsp_calib.studies.sandbox.suite import is_test
@@ -123,7 +124,7 @@ def line_of(text: str) -> int:
     return next(at for at, line in enumerate(SOURCE.splitlines(), 1) if text in line)
 
 
-def names(tests: tuple[str, ...]) -> list[str]:
+def names(tests: Iterable[str]) -> list[str]:
     return [test.partition("::")[2] for test in tests]
 
 
@@ -131,14 +132,13 @@ EVERY = ["test_after_the_others", "test_area", "test_square[1]", "test_square[4]
 
 
 def test_which_tests_reach_a_line(project: Project) -> None:
-    suite = project.suite
-    assert len(suite.tests) == 8
-    assert sum(suite.tests.values()) == 5, (
+    ends = project.suite["tests"].values()
+    assert (len(ends), sum(passed for passed, _ in ends)) == (8, 5), (
         "neither skipped ones, nor failing ones, whether it is expected or not"
     )
 
     def reaching(text: str) -> list[str]:
-        return names(suite.reaching("src/sizes.py", line_of(text)))
+        return names(project.reaching("src/sizes.py", line_of(text)))
 
     assert reaching("result = product") == EVERY
     assert reaching("if width < 0") == [*EVERY[:2], "test_negative", *EVERY[2:]]
@@ -146,29 +146,26 @@ def test_which_tests_reach_a_line(project: Project) -> None:
     assert reaching("[width] * height,") == EVERY, "a line that continues a statement"
     assert reaching("found = []") == []
     assert reaching("UNIT = len(") == [], "what is run when the module is imported is reached by no test"
-    assert suite.reaching("src/other.py", 3) == ()
+    assert project.reaching("src/other.py", 3) == []
 
 
 def test_of_many_tests_some_are_drawn_always_the_same(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(covering_tests, "MOST_TESTS", 2)
-    found = project.suite.reaching("src/sizes.py", line_of("result = product"))
+    found = project.reaching("src/sizes.py", line_of("result = product"))
     assert len(found) == 2
     assert set(names(found)) < set(EVERY)
-    assert project.suite.reaching("src/sizes.py", line_of("result = product")) == found
+    assert project.reaching("src/sizes.py", line_of("result = product")) == found
 
 
 def test_the_reference_is_run_three_times_and_what_depends_on_the_order_is_flaky(project: Project) -> None:
-    told = project.reference([test for test in project.suite.tests if "skipped" not in test])
-    assert sorted(names(tuple(told.seconds))) == [
-        "test_area",
-        "test_negative",
-        "test_square[1]",
-        "test_square[4]",
-    ]
-    assert names(told.flaky) == ["test_after_the_others"]
-    assert sorted(names(told.failing)) == ["test_expected_to_fail", "test_wrong"]
+    told = project.reference([test for test in project.suite["tests"] if "skipped" not in test])
+    assert dict(zip(names(told), (passes for passes, _ in told.values()), strict=True)) == {
+        **dict.fromkeys(("test_area", "test_square[1]", "test_square[4]", "test_negative"), 3),
+        "test_after_the_others": 1,
+        **dict.fromkeys(("test_wrong", "test_expected_to_fail"), 0),
+    }
 
 
 def task_of(root: Path, samples: int = 40) -> Task:
@@ -228,11 +225,11 @@ def test_lines_that_no_test_reaches_are_counted_and_left_out(
 @confined
 def test_changed_source_is_traced_again(tmp_path: Path) -> None:
     root = write(tmp_path / "sizes-1.0")
-    assert len(Project(root, HERE, tmp_path / "kept").suite.tests) == 8
+    assert len(Project(root, HERE, tmp_path / "kept").suite["tests"]) == 8
     (root / "tests" / "test_sizes.py").write_text(
         "from sizes import area\n\ndef test_it():\n    area(1, 1)\n"
     )
-    assert names(tuple(Project(root, HERE, tmp_path / "kept").suite.tests)) == ["test_it"]
+    assert names(Project(root, HERE, tmp_path / "kept").suite["tests"]) == ["test_it"]
 
 
 def test_a_line_is_right_if_the_tests_that_reach_it_pass(
@@ -262,7 +259,7 @@ def test_a_line_is_right_if_the_tests_that_reach_it_pass(
     assert right(item.target)
     changed = {**payload, "suite": {**payload["suite"], "line": payload["suite"]["line"] + 1}}
     with pytest.raises(DataError, match="was changed during the run"):
-        line_passes(item, changed, "    total = 1")
+        judge("tests", item, changed, "    total = 1")
     assert id_.startswith("many-1.0/src/c.py:")
 
 

@@ -330,15 +330,3 @@ def test_an_environment_whose_python_lies_behind_links_starts(tmp_path: Path, co
     code = "import ctypes, sys; print(sys.prefix, sys.base_prefix)"
     outcome = run([f"{environment}/bin/python", "-c", code], environment=environment, limits=LIMITS)
     assert outcome.stdout.split() == [str(environment), str(tmp_path / "python")], outcome
-
-
-def test_links_on_the_way_to_a_file(tmp_path: Path) -> None:
-    (tmp_path / "a" / "b").mkdir(parents=True)
-    (tmp_path / "a" / "b" / "file").touch()
-    (tmp_path / "first").symlink_to("a")
-    (tmp_path / "a" / "second").symlink_to("../first/b")
-    found = bwrap._links(tmp_path / "first" / "second" / "file")
-    assert {str(at.relative_to(tmp_path)): to for at, to in found.items() if at.is_relative_to(tmp_path)} == {
-        "first": "a",
-        "a/second": "../first/b",
-    }

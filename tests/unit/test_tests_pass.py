@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -97,41 +97,38 @@ def drawn_of(items: Sequence[Any]) -> list[Any]:
     return drawn
 
 
-def usable(data: Path) -> list[tasks.Gap]:
-    return [gap for one in tasks.problems(data) if (gap := one.gap("")) is not None]
+def references(name: str, data: Path) -> list[tasks.Gap]:
+    found = tasks.items_of(name, data)
+    return [one.gap("") for one in found] if name == "mbpp" else found
 
 
 class TestReferences:
     """A few of each; in `make test-long` a fifth, drawn by a hash; all of them in `make test-thorough`."""
 
-    def test_of_humaneval_pass_and_others_do_not(self, data: Path) -> None:
-        items = list(tasks.synthesis(data))[::20]
+    @pytest.mark.parametrize(
+        ("name", "every", "wrong", "most_by_chance"),
+        [
+            ("humaneval", 20, lambda _: "    return None\n", 0),
+            ("humaneval-infilling", 100, lambda _: "        raise ValueError", 0),
+            ("mbpp", 100, lambda one: one.missing.replace("return", "return not"), 2),
+        ],
+        ids=["humaneval", "infilling", "mbpp"],
+    )
+    def test_pass_and_others_do_not(
+        self, data: Path, name: str, every: int, wrong: Callable[[tasks.Gap], str], most_by_chance: int
+    ) -> None:
+        items = references(name, data)[::every]
         assert all(all_tests_pass([item.program(item.missing) for item in items]))
-        assert not any(all_tests_pass([item.program("    return None\n") for item in items]))
-
-    def test_of_infilling_pass_and_others_do_not(self, data: Path) -> None:
-        items = list(tasks.infilling(data))[::100]
-        assert all(all_tests_pass([item.program(item.missing) for item in items]))
-        assert not any(all_tests_pass([item.program("        raise ValueError") for item in items]))
-
-    def test_of_mbpp_pass_and_others_do_not(self, data: Path) -> None:
-        items = usable(data)[::100]
-        assert all(all_tests_pass([item.program(item.missing) for item in items]))
-        wrong = [item.program(item.missing.replace("return", "return not")) for item in items]
-        assert sum(all_tests_pass(wrong)) < len(items) / 4
+        assert sum(all_tests_pass([item.program(wrong(item)) for item in items])) <= most_by_chance
 
     @pytest.mark.long
-    def test_humaneval_and_infilling_pass(self, data: Path) -> None:
-        synthesis, infilling = list(tasks.synthesis(data)), list(tasks.infilling(data))
-        assert (len(synthesis), len(infilling)) == (164, 1033)
-        for items in (synthesis, infilling):
-            drawn = [item.program(item.missing) for item in drawn_of(items)]
-            assert sum(all_tests_pass(drawn)) == len(drawn)
-
-    @pytest.mark.long
-    def test_mbpp_passes_each_time(self, data: Path) -> None:
-        found = usable(data)
-        assert len(found) == 974
+    @pytest.mark.parametrize(
+        ("name", "count", "times"),
+        [("humaneval", 164, 1), ("humaneval-infilling", 1033, 1), ("mbpp", 974, 3)],
+    )
+    def test_pass_each_time(self, data: Path, name: str, count: int, times: int) -> None:
+        found = references(name, data)
+        assert len(found) == count
         drawn = [item.program(item.missing) for item in drawn_of(found)]
-        for _ in range(repetitions(thorough=3, long=1)):
+        for _ in range(repetitions(thorough=times, long=1)):
             assert sum(all_tests_pass(drawn)) == len(drawn)
