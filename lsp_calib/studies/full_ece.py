@@ -20,13 +20,14 @@ import math
 import time
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import attrs
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import coo_array, csr_array
 
 from lsp_calib.calibration.arrays import FloatArray, IntArray
 from lsp_calib.calibration.reliability import LEVEL, ReliabilityBin, ReliabilityData, wilson_interval
@@ -46,11 +47,12 @@ from lsp_calib.inference.models import converted
 from lsp_calib.inference.process import acceleration
 from lsp_calib.json_text import parse_json
 from lsp_calib.settings import Settings, engine_choice
+from lsp_calib.studies import headings
 from lsp_calib.studies.data import data_set
-from lsp_calib.studies.figures import draw_full_ece, draw_row
+from lsp_calib.studies.figures import draw_diagrams, draw_full_ece
 from lsp_calib.studies.published import FULL_ECE, Quoted, published, said, table
 from lsp_calib.studies.score import File, Study
-from lsp_calib.studies.tables import Picture, Section, Table, print_tables
+from lsp_calib.studies.tables import Picture, Table, percent, print_tables
 from lsp_calib.studies.tasks import data_origin, documented_functions
 from lsp_calib.terminal import Console
 from lsp_calib.values import Prompt, Segment
@@ -94,72 +96,67 @@ def _places(probabilities: Row) -> IntArray:
 class Counts:
     """Distributions over k tokens at n positions, counted in FINE bins of their probabilities.
 
-    entries, confidence, hits: arrays of shape (FINE,): of all entries in a bin their number, the sum of their
-    probabilities, and how many are the token that the text has. top_entries and so on: the same of each
-    position's largest entry alone. drawn: shape (DRAWS, FINE), hits of tokens drawn from the distributions.
-    occurrences: shape (k,), how often the text has each token. sums: shape (k,), of each token's
-    probabilities. keys, gaps: by token * FINE + bin the probabilities minus the hits, of all bins but the
-    first.
+    every: shape (3, FINE): of all entries in a bin their number, the sum of their probabilities, and how many
+    are the token that the text has. top: the same of each position's largest entry alone. drawn: shape
+    (DRAWS, FINE), hits of tokens drawn from the distributions. occurrences: shape (k,), how often the text
+    has each token. sums: shape (k,), of each token's probabilities. at, gaps: shapes (2, m) and (m,): by
+    token and bin, of all bins but the first, the probabilities minus the hits.
     """
 
-    entries: IntArray
-    confidence: FloatArray
-    hits: IntArray
-    top_entries: IntArray
-    top_confidence: FloatArray
-    top_hits: IntArray
+    every: FloatArray
+    top: FloatArray
     drawn: IntArray
     occurrences: IntArray
     sums: FloatArray
-    keys: IntArray
+    at: IntArray
     gaps: FloatArray
     _new: list[tuple[IntArray, FloatArray]] = attrs.field(factory=list)
 
     @classmethod
     def none(cls, tokens: int) -> Self:
         """Of no position yet. tokens: k."""
-
-        def ints(*shape: int) -> IntArray:
-            return np.zeros(shape, np.intp)
-
-        every = ints(FINE), np.zeros(FINE), ints(FINE)
-        top = ints(FINE), np.zeros(FINE), ints(FINE)
-        return cls(*every, *top, ints(DRAWS, FINE), ints(tokens), np.zeros(tokens), ints(0), np.zeros(0))
+        by_token = np.zeros(tokens, np.intp), np.zeros(tokens)
+        return cls(
+            *(np.zeros((3, FINE)), np.zeros((3, FINE)), np.zeros((DRAWS, FINE), np.intp), *by_token),
+            *(np.zeros((2, 0), np.intp), np.zeros(0)),
+        )
 
     @property
     def positions(self) -> int:
-        return int(self.hits.sum())
+        return int(self.every[2].sum())
 
     def add(self, p: Row, target: int, uniform: FloatArray) -> None:
         """Add a position. p: its distribution, shape (k,). target: the token that the text has.
         uniform: DRAWS numbers in [0, 1) to draw tokens by."""
         listed = np.flatnonzero(p > _LISTED)
         values, place = p[listed].astype(np.float64), _places(p[listed])
-        self.entries += np.bincount(place, minlength=FINE)
-        self.entries[0] += p.size - listed.size
-        self.confidence += np.bincount(place, values, minlength=FINE)
+        total, likeliest = np.cumsum(p, dtype=np.float64), int(p.argmax())
+        own, top = _places(p[[target, likeliest]]).tolist()
+        entries, confidence, hits = self.every
+        entries += np.bincount(place, minlength=FINE)
+        entries[0] += p.size - listed.size
+        confidence += np.bincount(place, values, minlength=FINE)
+        confidence[0] += max(0.0, total[-1] - values.sum())
+        hits[own] += 1
+        self.top[:, top] += 1.0, p[likeliest], target == likeliest
         self.sums += p
-        total = np.cumsum(p, dtype=np.float64)
-        self.confidence[0] += max(0.0, total[-1] - values.sum())
-        top, own = int(p.argmax()), int(_places(p[target : target + 1])[0])
-        at = int(_places(p[top : top + 1])[0])
-        self.top_entries[at] += 1
-        self.top_confidence[at] += p[top]
-        self.top_hits[at] += target == top
-        self.hits[own] += 1
         self.occurrences[target] += 1
         drawn = np.searchsorted(total, uniform * total[-1], side="right")
         self.drawn[np.arange(DRAWS), _places(p[drawn])] += 1
-        keys, gaps = listed * FINE + place, values
+        self._new.append((np.stack((listed, place)), values))
         if own:
-            keys, gaps = np.append(keys, target * FINE + own), np.append(gaps, -1.0)
-        self._new.append((keys, gaps))
+            self._new.append((np.array([[target], [own]]), np.array([-1.0])))
 
     def merge(self) -> None:
-        """Sum the gaps of equal keys."""
-        keys, gaps = zip((self.keys, self.gaps), *self._new, strict=True)
-        self.keys, self.gaps = _summed(np.concatenate(keys), np.concatenate(gaps))
+        """Sum the gaps of equal tokens and bins."""
+        at, gaps = zip((self.at, self.gaps), *self._new, strict=True)
+        merged = self._summed(np.concatenate(at, axis=1), np.concatenate(gaps), FINE).tocoo()
+        self.at, self.gaps = np.stack((merged.row, merged.col)).astype(np.intp), merged.data
         self._new.clear()
+
+    def _summed(self, at: IntArray, values: FloatArray, bins: int) -> csr_array:
+        """The sums by token and bin, shape (k, bins)."""
+        return coo_array((values, (at[0], at[1])), shape=(self.sums.size, bins)).tocsr()
 
     def classwise_ece(self, bins: int) -> float:
         """Classwise ECE: the mean over tokens of each token's own ECE, as a binary prediction; in [0, 1].
@@ -169,32 +166,28 @@ class Counts:
         Source: Kull et al. 2019; Liu et al. 2024, eq. 7.
         """
         self.merge()
-        token, fine = np.divmod(self.keys, FINE)
-        first = self.sums - self.occurrences
-        np.subtract.at(first, token, self.gaps)  # what is left is in the first fine bin
-        every = np.arange(self.sums.size)
-        keys = np.concatenate([token * bins + fine // (FINE // bins), every * bins])
-        _, gaps = _summed(keys, np.concatenate([self.gaps, first]))
-        return float(np.abs(gaps).sum()) / (self.positions * self.sums.size)
+        token, fine = self.at
+        k = self.sums.size
+        first = self.sums - self.occurrences - np.bincount(token, self.gaps, minlength=k)
+        at = np.stack(
+            (np.append(token, np.arange(k)), np.append(fine // (FINE // bins), np.zeros(k, np.intp)))
+        )
+        gaps = self._summed(at, np.append(self.gaps, first), bins)
+        return float(np.abs(gaps.data).sum()) / (self.positions * k)
 
     def to_json(self) -> dict[str, Any]:
         """What a file keeps. `classwise`: by M, for its counts, one for each token and bin, are too many."""
+        (entries, confidence, hits), (top_entries, top_confidence, top_hits) = self.every, self.top
         return {
-            "entries": self.entries.tolist(),
-            "confidence": [round(x, 6) for x in self.confidence.tolist()],
-            "hits": self.hits.tolist(),
-            "topEntries": self.top_entries.tolist(),
-            "topConfidence": [round(x, 6) for x in self.top_confidence.tolist()],
-            "topHits": self.top_hits.tolist(),
+            "entries": entries.astype(int).tolist(),
+            "confidence": [round(x, 6) for x in confidence.tolist()],
+            "hits": hits.astype(int).tolist(),
+            "topEntries": top_entries.astype(int).tolist(),
+            "topConfidence": [round(x, 6) for x in top_confidence.tolist()],
+            "topHits": top_hits.astype(int).tolist(),
             "drawn": self.drawn.tolist(),
             "classwise": {str(bins): float(f"{self.classwise_ece(bins):.8g}") for bins in BINS},
         }
-
-
-def _summed(keys: IntArray, values: FloatArray) -> tuple[IntArray, FloatArray]:
-    """The distinct keys, ascending, and the sum of the values of each."""
-    found, inverse = np.unique(keys, return_inverse=True)
-    return found, np.bincount(inverse, values, minlength=found.size).astype(np.float64)
 
 
 def binned_error(confidence: npt.ArrayLike, hits: npt.ArrayLike, bins: int) -> FloatArray:
@@ -235,6 +228,11 @@ class Level:
         return float(drawn.mean()), float(drawn.min()), float(drawn.max())
 
     @property
+    def floor_words(self) -> str:
+        mean, least, most = (100 * one for one in self.floor_deviations)
+        return f"{mean:.0f} % ({least:.0f} to {most:.0f})"
+
+    @property
     def counting(self) -> float:
         """The rise of Full-ECE from the fewest bins to the most in the draws, over that of the model. About 1
         or more: the deviation comes from counting, as a perfect model's does."""
@@ -246,10 +244,11 @@ def _deviation(errors: FloatArray) -> npt.NDArray[np.float64]:
     return np.asarray(np.std(errors, axis=-1, ddof=1) / np.mean(errors, axis=-1))
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class Numbers:
-    """What a file of counts says. texts: functions counted. rarity: shares of the vocabulary by how often a
-    token occurs. counts: of each level, as the file has them."""
+    """What a file of counts says. texts: functions counted. accuracy: share of the likeliest tokens that the
+    text has. rarity: shares of the vocabulary by how often a token occurs. counts: of each level, as the file
+    has them."""
 
     texts: int
     positions: int
@@ -257,40 +256,30 @@ class Numbers:
     accuracy: float
     rarity: Mapping[str, float]
     levels: tuple[Level, ...]
-    counts: tuple[Mapping[str, Any], ...]
+    counts: Sequence[Mapping[str, Any]]
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Self:
         """From the JSON document of `study`. Raises KeyError, TypeError or ValueError for another one."""
-        counts = document["counts"]
-        positions, tokens = sum(counts[0]["hits"]), document["tokens"]
-        return cls(
-            document["texts"],
-            positions,
-            tokens,
-            sum(counts[0]["topHits"]) / positions,
-            {name: number / tokens for name, number in document["rarity"].items()},
-            tuple(
-                _level(temperature, one)
-                for temperature, one in zip(document["temperatures"], counts, strict=True)
-            ),
-            tuple(counts),
-        )
+        counts, tokens = document["counts"], document["tokens"]
+        n = sum(counts[0]["hits"])
 
+        def by_bins(confidence: npt.ArrayLike, hits: npt.ArrayLike) -> FloatArray:
+            return np.stack([binned_error(confidence, hits, bins) / n for bins in BINS], axis=-1)
 
-def _level(temperature: float, counts: Mapping[str, Any]) -> Level:
-    n = sum(counts["hits"])
-
-    def by_bins(confidence: npt.ArrayLike, hits: npt.ArrayLike) -> FloatArray:
-        return np.stack([binned_error(confidence, hits, bins) / n for bins in BINS], axis=-1)
-
-    return Level(
-        temperature,
-        by_bins(counts["topConfidence"], counts["topHits"]),
-        np.array([counts["classwise"][str(bins)] for bins in BINS]),
-        by_bins(counts["confidence"], counts["hits"]),
-        by_bins([counts["confidence"]], counts["drawn"]),
-    )
+        levels = [
+            Level(
+                temperature,
+                by_bins(one["topConfidence"], one["topHits"]),
+                np.array([one["classwise"][str(bins)] for bins in BINS]),
+                by_bins(one["confidence"], one["hits"]),
+                by_bins([one["confidence"]], one["drawn"]),
+            )
+            for temperature, one in zip(document["temperatures"], counts, strict=True)
+        ]
+        rarity = {name: number / tokens for name, number in document["rarity"].items()}
+        accuracy = sum(counts[0]["topHits"]) / n
+        return cls(document["texts"], n, tokens, accuracy, rarity, tuple(levels), counts)
 
 
 def read_numbers(path: Path) -> Numbers:
@@ -432,14 +421,14 @@ def study(
         header = Header(TOKEN, "code", loaded.identity, VERSION, 0, sources, created=created)
         kept = _Kept.load(path, header)
         reading = reader(loaded, choice.threads, choice.gpu_layers)
-        if not kept.counts:
+        if not kept.done:
             kept.temperature = reading.fit_temperature([text for _, text in items[:fitted]])
             kept.counts = [Counts.none(reading.evaluator.weights.size) for _ in range(2)]
         saved = time.monotonic()
         try:
             for item, text in items[fitted:]:
-                on_progress(kept.positions, positions)
-                if kept.positions >= positions:
+                on_progress(kept.counts[0].positions, positions)
+                if kept.counts[0].positions >= positions:
                     break
                 if item in kept.done:
                     continue
@@ -454,16 +443,31 @@ def study(
                 f"Stopped: the counts of a minute ago at most are kept in {kept.path}. Run the same command "
                 "again to go on."
             ) from None
-        kept.save()
-        on_progress(kept.positions, positions)
-    if kept.positions < positions:
+    kept.save()
+    counted = kept.counts[0].positions
+    on_progress(counted, positions)
+    if counted < positions:
         raise DataError(
-            f"All texts together have {kept.positions} positions, fewer than {positions}. Ask for fewer "
-            "--positions."
+            f"All texts together have {counted} positions, fewer than {positions}. Ask for fewer --positions."
         )
-    document = kept.to_json(fitted)
+    document = {
+        "texts": len(kept.done),
+        "fittedTexts": fitted,
+        "tokens": kept.counts[0].occurrences.size,
+        "temperatures": [1.0, kept.temperature],
+        "rarity": _rarity(kept.counts[0].occurrences),
+        "counts": [one.to_json() for one in kept.counts],
+    }
     replace_file(path, header.to_line() + "\n" + json_line(document) + "\n")
     return header, Numbers.of(document)
+
+
+def _rarity(occurrences: IntArray) -> dict[str, int]:
+    """How many tokens occur never, and up to each number of times of _RARE."""
+    bounds = zip((0, *_RARE), _RARE, strict=False)
+    names = ["never", *(f"{low + 1} to {most}" for low, most in bounds), f"over {_RARE[-1]}"]
+    numbers = np.bincount(np.searchsorted((0, *_RARE), occurrences), minlength=len(names))
+    return dict(zip(names, numbers.tolist(), strict=True))
 
 
 _ARRAYS = [field.name for field in attrs.fields(Counts) if field.name != "_new"]
@@ -479,22 +483,17 @@ class _Kept:
     temperature: float = 0.0
     counts: list[Counts] = attrs.field(factory=list)
 
-    @property
-    def positions(self) -> int:
-        return self.counts[0].positions if self.counts else 0
-
     @classmethod
     def load(cls, path: Path, header: Header) -> Self:
         """Raises DataError for counts of another model or version, or a damaged file."""
         file = path.with_name(f"{path.name}.counts.npz")
-        question = json.dumps([header.prompt_version, attrs.asdict(header.model)], sort_keys=True)
-        kept = cls(file, question)
+        kept = cls(file, json.dumps([header.prompt_version, attrs.asdict(header.model)], sort_keys=True))
         if not file.exists():
             return kept
         try:
             # Read here: of a damaged archive NumPy leaves the file open.
             with np.load(io.BytesIO(read_file(file)), allow_pickle=False) as found:
-                if str(found["question"]) != question:
+                if str(found["question"]) != kept.question:
                     raise DataError(f"{file} holds counts of another model. Name another folder.")
                 kept.done = set(map(str, found["done"]))
                 kept.temperature = float(found["temperature"])
@@ -504,41 +503,21 @@ class _Kept:
         return kept
 
     def save(self) -> None:
-        arrays: dict[str, Any] = {}
+        arrays: dict[str, Any] = {"question": self.question, "done": sorted(self.done)}
+        arrays["temperature"] = self.temperature
         for at, counts in enumerate(self.counts):
             counts.merge()
             arrays |= {f"{name}{at}": getattr(counts, name) for name in _ARRAYS}
         memory = io.BytesIO()
-        arrays |= {"question": self.question, "done": sorted(self.done), "temperature": self.temperature}
         np.savez(memory, allow_pickle=False, **arrays)
         try:
             write_atomically(self.path, memory.getvalue(), 0o600)
         except OSError as error:
             raise DataError(f"{self.path} cannot be written: {error.strerror or error}.") from error
 
-    def to_json(self, fitted: int) -> dict[str, Any]:
-        """The second line of the file. fitted: texts that the temperature was fitted on."""
-        occurrences, rarity, low = self.counts[0].occurrences, {}, 0
-        rarity["never"] = int(np.sum(occurrences == 0))
-        for most in _RARE:
-            rarity[f"{low + 1} to {most}"] = int(np.sum((occurrences > low) & (occurrences <= most)))
-            low = most
-        rarity[f"over {low}"] = int(np.sum(occurrences > low))
-        return {
-            "texts": len(self.done),
-            "fittedTexts": fitted,
-            "tokens": occurrences.size,
-            "temperatures": [1.0, self.temperature],
-            "rarity": rarity,
-            "counts": [one.to_json() for one in self.counts],
-        }
 
-
-COLUMNS = ("temperature", "M", "ECE", "cw-ECE x 1e6", "Full-ECE", "Full-ECE of a calibrated model")
-
-
-def rows_by_bins(numbers: Numbers) -> list[tuple[str, ...]]:
-    """The errors in words, with these columns; last at each temperature their relative deviation over M."""
+def table_of(title: str, numbers: Numbers) -> Table:
+    """The errors by number of bins; last at each temperature their relative deviation over M."""
     rows: list[tuple[str, ...]] = []
     for level in numbers.levels:
         at = f"{level.temperature:.3f}"
@@ -547,11 +526,9 @@ def rows_by_bins(numbers: Numbers) -> list[tuple[str, ...]]:
             floor = f"{drawn.mean():.4f} ({drawn.min():.4f} to {drawn.max():.4f})"
             errors = f"{level.ece[m]:.4f}", f"{1e6 * level.classwise[m]:.3f}", f"{level.full[m]:.4f}"
             rows.append((at, str(bins), *errors, floor))
-        classwise, full = level.deviations
-        mean, least, most = level.floor_deviations
-        of_all = "–", f"{100 * classwise:.1f} %", f"{100 * full:.1f} %"
-        rows.append((at, "deviation", *of_all, f"{100 * mean:.0f} % ({100 * least:.0f} to {100 * most:.0f})"))
-    return rows
+        of_all = (f"{100 * one:.1f} %" for one in level.deviations)
+        rows.append((at, "deviation", "–", *of_all, level.floor_words))
+    return headings.table("full-ece.bins", rows, title=title)
 
 
 @attrs.frozen
@@ -562,16 +539,19 @@ class TokenReport:
     numbers: Numbers
     path: Path
 
+    @property
+    def table(self) -> Table:
+        return table_of(f"{self.header.model.name}: {self.numbers.positions:,} positions", self.numbers)
+
     def to_wire(self) -> dict[str, Any]:
         found = self.numbers
-        rows = [dict(zip(COLUMNS, row, strict=True)) for row in rows_by_bins(found)]
+        rows = [dict(zip(self.table.columns, row, strict=True)) for row in self.table.rows]
         told = {"positions": found.positions, "tokens": found.tokens, "rarity": dict(found.rarity)}
         return {"file": str(self.path), "model": attrs.asdict(self.header.model), **told, "rows": rows}
 
     def print(self) -> None:
         console, numbers = Console(), self.numbers
-        title = f"{self.header.model.name}: {numbers.positions:,} positions"
-        print_tables([Table(title, COLUMNS, rows_by_bins(numbers))], console)
+        print_tables([self.table], console)
         shares = (f"{name}: {100 * share:.1f} %" for name, share in numbers.rarity.items())
         console.print(f"How often each of {numbers.tokens:,} tokens occurs: {', '.join(shares)}.")
         console.print(f"The counts are in {self.path}.", soft_wrap=True)
@@ -617,63 +597,48 @@ def deviations(files: Sequence[File]) -> list[tuple[str, float, float, tuple[flo
 def build(files: Sequence[File]) -> Study:
     """The study on the files of `eval token`."""
     found = numbers_of(files)
-    sections = [
-        Section(
-            "Liu et al., Table 1 and section 3",
-            "Deviation: of a sample over M, at temperature 1 and at the one fitted on the first tenth of the "
-            "texts, which are left out. Floor: what a perfectly calibrated model with the same distributions "
-            f"shows at as many positions, least and largest of {DRAWS} draws: it is counting, not the model.",
-            (_table(found), *_pictures(found)),
-        ),
-        Section(
-            "Liu et al.: every number of bins",
-            "",
-            [Table(_named(file, one), COLUMNS, rows_by_bins(one)) for file, one in found],
-            folded=True,
-        ),
-    ]
+    every = []
+    for file, one in found:
+        model = file.header.model
+        counted = f"{one.positions:,} positions of {one.texts} functions, {one.tokens:,} tokens"
+        right = f"{percent(one.accuracy)} of the likeliest are right"
+        every.append(table_of(f"{model.name} {model.quantisation}: {counted}; {right}", one))
+    words = headings.words(FULL_ECE)
     return Study(
         name=FULL_ECE,
-        title="Full-ECE: calibration of whole distributions over tokens",
+        title=words["title"],
         reference=published()[FULL_ECE]["reference"],
-        caveats=(
-            "Full-ECE across tokenisers is not comparable; two quantisations of one model are.",
-            "The texts here are functions, the study's sentences.",
-        ),
+        caveats=tuple(words["caveats"]),
         cells=(),
-        sections=sections,
+        sections=[
+            headings.section("full-ece.table", (_table(found), *_pictures(found)), draws=DRAWS),
+            headings.section("full-ece.every", every),
+        ],
         quoted=lambda *_: Quoted(""),
     )
 
 
-def _named(file: File, numbers: Numbers) -> str:
-    return (
-        f"{file.header.model.name} {file.header.model.quantisation}: {numbers.positions:,} positions of "
-        f"{numbers.texts} functions, {numbers.tokens:,} tokens; {100 * numbers.accuracy:.0f} % of the "
-        "likeliest are right"
-    )
-
-
 def _table(found: Sequence[tuple[File, Numbers]]) -> Table:
+    """The study's Table 1, ours beside it."""
     printed, rarity = table(FULL_ECE, "1"), said(FULL_ECE, "rarity")
-    ours = [one for _, one in found]
-    none = () if ours else ("not run",)
-    rows = []
+    rows: list[tuple[str, ...]] = []
+
+    def add(name: str, ours: Iterable[str], theirs: str = "–") -> None:
+        rows.append((name, *(list(ours) or ["not run"]), theirs))
+
     for at, when in enumerate(("", ", after the temperature")):
-        for name, which in (("cw-ECE", 0), ("Full-ECE", 1)):
-            here = (f"{100 * one.levels[at].deviations[which]:.2f} %" for one in ours)
+        levels = [one.levels[at] for _, one in found]
+        for which, name in enumerate(("cw-ECE", "Full-ECE")):
             theirs = "–" if at else f"{printed[name]['2B']:.2f} %, {printed[name]['7B']:.2f} %"
-            rows.append((f"relative standard deviation of {name} over M{when}", *here, *none, theirs))
-        floors = (one.levels[at].floor_deviations for one in ours)
-        here = (f"{100 * mean:.0f} % ({100 * least:.0f} to {100 * most:.0f})" for mean, least, most in floors)
-        rows.append((f"its floor of Full-ECE{when}", *here, *none, "–"))
-        full = (f"{one.levels[at].full[BINS.index(10)]:.4f}" for one in ours)
-        rows.append((f"Full-ECE, M = 10{when}", *full, *none, "–"))
+            ours = (f"{100 * one.deviations[which]:.2f} %" for one in levels)
+            add(f"relative standard deviation of {name} over M{when}", ours, theirs)
+        add(f"its floor of Full-ECE{when}", (one.floor_words for one in levels))
+        add(f"Full-ECE, M = 10{when}", (f"{one.full[BINS.index(10)]:.4f}" for one in levels))
     for name, key, share in (
         ("tokens that never occur", "never", rarity["never"]),
         ("tokens that occur 1 to 10 times", "1 to 10", rarity["oneToTen"]),
     ):
-        rows.append((name, *(f"{100 * one.rarity[key]:.0f} %" for one in ours), *none, f"{share} %"))
+        add(name, (percent(one.rarity[key]) for _, one in found), f"{share} %")
     models = [f"{file.header.model.name}, {one.positions:,} positions" for file, one in found] or ["ours"]
     note = "Counting only adds to a deviation. `lsp-calib eval token` makes the counts."
     return Table("", ("number", *models, "published (2B, 7B)"), rows, note)
@@ -691,10 +656,11 @@ def _pictures(found: Sequence[tuple[File, Numbers]]) -> Iterator[Picture]:
         by_bin[name] = confidence / entries, hits / entries
         over_m[name] = numbers.levels[0].full, numbers.levels[0].floor
         diagrams.append((name, f"n = {numbers.positions:,} tokens", likeliest(counts)))
-    alt = "Full-ECE by bin, and over the number of bins beside that of a calibrated model"
-    yield Picture("full-ece", alt, functools.partial(draw_full_ece, by_bin, over_m, BINS))
-    alt = "Reliability of the likeliest token, as in Spiess et al., Figure 2a"
-    yield Picture("spiess-figure-2", alt, functools.partial(draw_row, diagrams))
+    draw = functools.partial(draw_full_ece, by_bin, over_m, BINS)
+    yield headings.picture("full-ece.figure", "full-ece", draw)
+    yield headings.picture(
+        "full-ece.likeliest", "spiess-figure-2", functools.partial(draw_diagrams, diagrams)
+    )
 
 
 def likeliest(counts: Mapping[str, Any]) -> ReliabilityData:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 import numpy as np
@@ -28,10 +28,10 @@ from lsp_calib.corpus.thresholds import NAMES, SCHEMA, listed, shared_encoder, s
 from lsp_calib.files import replace_file
 from lsp_calib.studies.data import checked_file, data_set
 from lsp_calib.studies.tables import Table, print_tables
-from lsp_calib.summarization.encoder import Encoder
 from lsp_calib.summarization.features import plain_words
 from lsp_calib.terminal import Console
 
+T = TypeVar("T")
 RATINGS = "haque-ratings"
 AGREE = 3  # "agree" of 1 (strongly disagree) to 4 (strongly agree) that two summaries are similar
 RATERS = 3  # people who rated a pair in either order; the study of thresholds takes the first order
@@ -97,22 +97,18 @@ def read_ratings(folder: Path | None) -> Ratings:
     """The data set `haque-ratings`. Raises DataError if it is missing or another one."""
     with checked_file(RATINGS, folder).open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    pairs: dict[str, dict[str, list[dict[str, str]]]] = {}
-    for row in rows:
-        sources = pairs.setdefault(row["function_id"], {"baseline": [], "reference": []})
-        sources[row["source"]].append(row)
-    firsts = [pair["baseline"][0] for pair in pairs.values()]
+    pairs: dict[str, list[dict[str, str]]] = {}
+    # By source "baseline" before "reference": whose text the people read first.
+    for row in sorted(rows, key=lambda row: row["source"]):
+        pairs.setdefault(row["function_id"], []).append(row)
+    order = dict.fromkeys(row["function_id"] for row in rows)
+    firsts = [pairs[function][0] for function in order]
     names = list(rows[0])
     metrics = names[names.index("reference_summary") + 1 :]
     return Ratings(
         tuple(row["generated_summary"] for row in firsts),
         tuple(row["reference_summary"] for row in firsts),
-        np.array(
-            [
-                [int(row["similarity_1_to_4"]) for row in (*pair["baseline"], *pair["reference"])]
-                for pair in pairs.values()
-            ]
-        ),
+        np.array([[int(row["similarity_1_to_4"]) for row in pairs[function]] for function in order]),
         {name: np.array([float(row[name]) for row in firsts]) for name in metrics},
     )
 
@@ -147,6 +143,11 @@ class Setting(Tally):
 
     metric: str
     threshold: float
+
+    @property
+    def brief(self) -> dict[str, Any]:
+        """Without the metric. Precision and recall follow from the counts."""
+        return {"threshold": self.threshold, "selected": self.selected, "hits": self.hits}
 
 
 def settings_of(name: str, values: FloatArray, correct: BoolArray) -> list[Setting]:
@@ -192,8 +193,7 @@ def leave_one_out(metrics: Mapping[str, FloatArray], correct: BoolArray) -> dict
     selected. Source: Stone 1974, cross-validatory assessment.
     """
     selected = {name: np.zeros(correct.size, dtype=np.bool_) for name in choose(metrics, correct)}
-    for at, others in _without_each(correct.size):
-        found = choose({name: column[others] for name, column in metrics.items()}, correct[others])
+    for at, found in _left_out(choose, metrics, correct):
         for name, setting in found.items():
             selected[name][at] = setting is not None and metrics[setting.metric][at] >= setting.threshold
     return {name: _tally(chosen, correct) for name, chosen in selected.items()}
@@ -224,8 +224,7 @@ def threshold_of_agreement(metrics: Mapping[str, FloatArray], agreed: BoolArray)
     """
     setting, (slope, intercept) = _agreement(metrics, agreed)
     left_out, selected = np.empty(agreed.size), np.zeros(agreed.size, dtype=np.bool_)
-    for at, others in _without_each(agreed.size):
-        found, (a, b) = _agreement({name: one[others] for name, one in metrics.items()}, agreed[others])
+    for at, (found, (a, b)) in _left_out(_agreement, metrics, agreed):
         similarity = metrics[found.metric][at]
         selected[at] = similarity >= found.threshold
         left_out[at] = sigmoid_and_loss(np.array([a * similarity + b]), np.zeros(1))[0][0]
@@ -247,9 +246,15 @@ def _agreement(metrics: Mapping[str, FloatArray], agreed: BoolArray) -> tuple[Se
     return setting, curve
 
 
-def _without_each(n: int) -> Iterator[tuple[int, BoolArray]]:
-    for at in range(n):
-        yield at, np.arange(n) != at
+def _left_out(
+    rule: Callable[[Mapping[str, FloatArray], BoolArray], T],
+    metrics: Mapping[str, FloatArray],
+    labels: BoolArray,
+) -> Iterator[tuple[int, T]]:
+    """For each item what a rule finds on all others."""
+    for at in range(labels.size):
+        others = np.arange(labels.size) != at
+        yield at, rule({name: column[others] for name, column in metrics.items()}, labels[others])
 
 
 def _tally(selected: BoolArray, correct: BoolArray) -> Tally:
@@ -260,11 +265,12 @@ def _tally(selected: BoolArray, correct: BoolArray) -> Tally:
 class Derivation:
     """What the ratings say of the similarities of one encoder.
 
-    listed: which similarities. pairs, positives: rated pairs, and those that people call similar.
+    listed: which similarities. positives: of the rated pairs those that people call similar.
     auc: by similarity. settings: by criterion, chosen jointly over the encoder's similarities.
     alone: the same for each similarity alone, overlap of words among them.
     others: how good the settings are on a pair that was left out when they were chosen.
     agreement: the default criterion, by all ratings of a pair in either order.
+    file: that holds all this; None: it is only shown.
     """
 
     listed: SimilarityList
@@ -275,17 +281,19 @@ class Derivation:
     alone: Mapping[str, Settings]
     others: Mapping[str, Tally]
     agreement: Agreement
+    file: Path | None
 
-    def to_json(self, command: str) -> dict[str, Any]:
-        """The document that is kept; `corpus.thresholds.Thresholds.load` reads it. command: what makes it."""
+    @property
+    def document(self) -> dict[str, Any]:
+        """What is kept; `corpus.thresholds.Thresholds.load` reads it."""
+        # No path of this machine goes into a file that may be shipped.
+        file = "FILE" if self.file is None or self.file.is_absolute() else self.file.as_posix()
+        listed, agreement = self.listed, self.agreement
+        rounded = {name: round(getattr(agreement, name), 4) for name in ("slope", "intercept", "auc")}
         return {
             "schema": SCHEMA,
-            "command": command,
-            "encoder": {
-                "name": self.listed.encoder,
-                "sha256": self.listed.sha256,
-                "version": self.listed.version,
-            },
+            "command": f"lsp-calib eval thresholds --output {file}",
+            "encoder": {"name": listed.encoder, "sha256": listed.sha256, "version": listed.version},
             "data": {
                 "name": RATINGS,
                 "sha256": data_set(RATINGS).sha256,
@@ -294,113 +302,67 @@ class Derivation:
                 "agree": float(AGREE),
             },
             "agreement": {
-                "positives": self.agreement.setting.positives,
-                "slope": round(self.agreement.slope, 4),
-                "intercept": round(self.agreement.intercept, 4),
-                "leaveOneOutAuc": round(self.agreement.auc, 4),
+                "positives": agreement.setting.positives,
+                "slope": rounded["slope"],
+                "intercept": rounded["intercept"],
+                "leaveOneOutAuc": rounded["auc"],
             },
             "settings": {
-                name: setting and {**_numbers(setting), "leaveOneOut": _shares(self.others[name])}
+                name: setting
+                and {
+                    "metric": setting.metric,
+                    "threshold": setting.threshold,
+                    "f1": round(setting.f1, 4),
+                    **_shares(setting),
+                    "leaveOneOut": _shares(self.others[name]),
+                }
                 for name, setting in self.settings.items()
             },
             "similarities": {
                 metric: {
                     "auc": round(found.value or 0.0, 4),
                     "aucInterval": [round(found.low or 0.0, 4), round(found.high or 0.0, 4)],
-                    "settings": {
-                        name: setting and _brief(setting) for name, setting in self.alone[metric].items()
-                    },
+                    "settings": {name: one and one.brief for name, one in self.alone[metric].items()},
                 }
                 for metric, found in self.auc.items()
             },
         }
 
-
-def derive(ratings: Ratings, encoder: Encoder) -> Derivation:
-    """Thresholds of an encoder from rated pairs of summaries."""
-    found = [
-        similarities(encoder, generated, reference)
-        for generated, reference in zip(ratings.generated, ratings.reference, strict=True)
-    ]
-    metrics = {name: np.array([one[name] for one in found]) for name in NAMES}
-    words = [
-        (plain_words(generated), plain_words(reference))
-        for generated, reference in zip(ratings.generated, ratings.reference, strict=True)
-    ]
-    overlap = {
-        name: np.array([round(measure(*pair), 4) for pair in words]) for name, measure in OVERLAP.items()
-    }
-    correct, agreement = ratings.correct, threshold_of_agreement(metrics, ratings.most_agree)
-    every = {**metrics, **overlap}
-    return Derivation(
-        listed=listed(encoder),
-        pairs=correct.size,
-        positives=int(np.count_nonzero(correct)),
-        # From [-1, 1] to the range of probabilities; the order, and so the AUC, stays.
-        auc={name: bootstrap_interval(auc, (column + 1.0) / 2.0, correct) for name, column in every.items()},
-        settings={MOST_AGREE: agreement.setting, **choose(metrics, correct)},
-        alone={name: choose({name: column}, correct) for name, column in every.items()},
-        others={MOST_AGREE: agreement.others, **leave_one_out(metrics, correct)},
-        agreement=agreement,
-    )
-
-
-def _brief(setting: Setting) -> dict[str, Any]:
-    """The threshold of one similarity alone; precision and recall follow from the counts."""
-    return {"threshold": setting.threshold, "selected": setting.selected, "hits": setting.hits}
-
-
-def _numbers(setting: Setting) -> dict[str, Any]:
-    return {
-        "metric": setting.metric,
-        "threshold": setting.threshold,
-        "f1": round(setting.f1, 4),
-        **_shares(setting),
-    }
-
-
-def _shares(counts: Tally) -> dict[str, Any]:
-    """Precision and recall with their 95 % intervals (Wilson)."""
-    return {
-        "selected": counts.selected,
-        "hits": counts.hits,
-        "precision": round(counts.precision, 4) if counts.selected else None,
-        "precisionInterval": _interval(counts.hits, counts.selected),
-        "recall": round(counts.recall, 4),
-        "recallInterval": _interval(counts.hits, counts.positives),
-    }
-
-
-def _interval(hits: int, n: int) -> list[float]:
-    return [round(bound, 4) for bound in wilson_interval(hits, n)]
-
-
-@attrs.frozen
-class ThresholdReport:
-    """What was derived, and the file that holds it (None: it is only shown)."""
-
-    derivation: Derivation
-    file: Path | None
-
-    @property
-    def document(self) -> dict[str, Any]:
-        # No path of this machine goes into a file that may be shipped.
-        file = "FILE" if self.file is None or self.file.is_absolute() else self.file.as_posix()
-        return self.derivation.to_json(f"lsp-calib eval thresholds --output {file}")
-
     def to_wire(self) -> dict[str, Any]:
         return {"file": None if self.file is None else str(self.file), **self.document}
 
+    def tables(self) -> Iterator[Table]:
+        """The settings, and each similarity alone."""
+        settings = []
+        for name, setting in self.settings.items():
+            if setting is None:
+                settings.append([name, "none meets the criterion", *[""] * 5])
+                continue
+            other = self.others[name]
+            numbers = (f"{x:.2f}" for x in (setting.threshold, setting.precision, setting.recall))
+            left_out = f"{other.precision:.2f}, {other.recall:.2f} ({other.selected})"
+            settings.append([name, setting.metric, *numbers, f"{setting.selected}", left_out])
+        title = "Thresholds, chosen over the encoder's similarities: precision P, recall R, n selected"
+        yield Table(title, ("setting", "similarity", "from", "P", "R", "n", "left out: P, R (n)"), settings)
+        alone = []
+        for metric, interval in self.auc.items():
+            shares = [
+                one and f"{one.threshold:.2f} ({100 * one.precision:.0f}, {100 * one.recall:.0f})"
+                for one in self.alone[metric].values()
+            ]
+            alone.append([metric, f"{interval:.3f}", *(one or "none" for one in shares)])
+        criteria = next(iter(self.alone.values()))
+        yield Table("Each similarity alone: from (P %, R %)", ("similarity", "AUC (95 %)", *criteria), alone)
+
     def print(self) -> None:
-        found, console = self.derivation, Console()
+        console, agreement, listed = Console(), self.agreement, self.listed
         console.print(
-            f"{found.pairs} rated pairs; most people agree on {found.agreement.setting.positives}, the mean "
-            f"of three ratings on {found.positives}; encoder {found.listed.encoder} "
-            f"(SHA-256 {found.listed.sha256[:12]}).",
+            f"{self.pairs} rated pairs; most people agree on {agreement.setting.positives}, the mean of "
+            f"three ratings on {self.positives}; encoder {listed.encoder} "
+            f"(SHA-256 {listed.sha256[:12]}).",
             soft_wrap=True,
         )
-        print_tables([Table(*one) for one in _tables(found)], console, whole=2)
-        agreement = found.agreement
+        print_tables(self.tables(), console, whole=2)
         console.print(
             f"P(most agree) = sigmoid({agreement.slope:.1f} {agreement.setting.metric} "
             f"{agreement.intercept:+.2f}), AUC {agreement.auc:.3f} on pairs left out.",
@@ -410,50 +372,49 @@ class ThresholdReport:
             console.print(f"Written: {self.file}", soft_wrap=True)
 
 
-def derive_thresholds(data_dir: Path | None, output: Path | None) -> ThresholdReport:
+def _shares(counts: Tally) -> dict[str, Any]:
+    """Precision and recall with their 95 % intervals (Wilson)."""
+
+    def interval(n: int) -> list[float]:
+        return [round(bound, 4) for bound in wilson_interval(counts.hits, n)]
+
+    return {
+        "selected": counts.selected,
+        "hits": counts.hits,
+        "precision": round(counts.precision, 4) if counts.selected else None,
+        "precisionInterval": interval(counts.selected),
+        "recall": round(counts.recall, 4),
+        "recallInterval": interval(counts.positives),
+    }
+
+
+def derive_thresholds(data_dir: Path | None, output: Path | None) -> Derivation:
     """Derive the thresholds of the installed encoder from the ratings in the evaluation data.
 
     data_dir: the folder with the data sets; None: LSP_CALIB_DATA. output: the file to write.
     Raises DataError if the data are missing or other ones, or the file cannot be written; SettingsError and
     NoModelError as `Encoder.open`.
     """
-    report = ThresholdReport(derive(read_ratings(data_dir), shared_encoder()), output)
+    ratings, encoder = read_ratings(data_dir), shared_encoder()
+    texts = list(zip(ratings.generated, ratings.reference, strict=True))
+    found = [similarities(encoder, *pair) for pair in texts]
+    metrics = {name: np.array([one[name] for one in found]) for name in NAMES}
+    words = [tuple(map(plain_words, pair)) for pair in texts]
+    overlap = {name: np.array([round(of(*pair), 4) for pair in words]) for name, of in OVERLAP.items()}
+    correct, agreement = ratings.correct, threshold_of_agreement(metrics, ratings.most_agree)
+    every = {**metrics, **overlap}
+    derivation = Derivation(
+        listed=listed(encoder),
+        pairs=correct.size,
+        positives=int(np.count_nonzero(correct)),
+        # From [-1, 1] to the range of probabilities; the order, and so the AUC, stays.
+        auc={name: bootstrap_interval(auc, (column + 1.0) / 2.0, correct) for name, column in every.items()},
+        settings={MOST_AGREE: agreement.setting, **choose(metrics, correct)},
+        alone={name: choose({name: column}, correct) for name, column in every.items()},
+        others={MOST_AGREE: agreement.others, **leave_one_out(metrics, correct)},
+        agreement=agreement,
+        file=output,
+    )
     if output is not None:
-        replace_file(output, json.dumps(report.document, indent=2) + "\n")
-    return report
-
-
-def _tables(found: Derivation) -> list[tuple[str, Sequence[str], list[list[str]]]]:
-    """The settings and the similarities, each as title, columns and rows."""
-    settings = []
-    for name, setting in found.settings.items():
-        if setting is None:
-            settings.append([name, "none meets the criterion", "", "", "", "", ""])
-            continue
-        other = found.others[name]
-        numbers = (f"{x:.2f}" for x in (setting.threshold, setting.precision, setting.recall))
-        left_out = f"{other.precision:.2f}, {other.recall:.2f} ({other.selected})"
-        settings.append([name, setting.metric, *numbers, f"{setting.selected}", left_out])
-    alone = [
-        [
-            metric,
-            f"{interval:.3f}",
-            *(
-                "none"
-                if setting is None
-                else f"{setting.threshold:.2f} ({100 * setting.precision:.0f}, {100 * setting.recall:.0f})"
-                for setting in found.alone[metric].values()
-            ),
-        ]
-        for metric, interval in found.auc.items()
-    ]
-    criteria = next(iter(found.alone.values()))
-    columns = ("setting", "similarity", "from", "P", "R", "n", "left out: P, R (n)")
-    return [
-        (
-            "Thresholds, chosen over the encoder's similarities: precision P, recall R, n selected",
-            columns,
-            settings,
-        ),
-        ("Each similarity alone: from (P %, R %)", ("similarity", "AUC (95 %)", *criteria), alone),
-    ]
+        replace_file(output, json.dumps(derivation.document, indent=2) + "\n")
+    return derivation

@@ -68,9 +68,8 @@ def main() -> None:
     draw_steps(in_use(), FIGURE)
     _, row, data = blind_lines(README_MODEL)
     note = f"skill {row.skill:+.2f}"
-    figure = partial(
-        draw_reliability, data, title="Lines of 40 blind projects, Qwen2.5-Coder-1.5B", note=note
-    )
+    title = "Lines of 40 blind projects, Qwen2.5-Coder-1.5B"
+    figure = partial(draw_reliability, [("", note, data)], title=title)
     save(figure, README_FIGURE, readme_checksum())
 
 

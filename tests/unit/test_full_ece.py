@@ -77,19 +77,15 @@ def test_the_formulas_follow_from_the_counts(n: int, k: int, bins: int, seed: in
     p, targets = distributions(n, k, rng), rng.integers(k, size=n).tolist()
     p[0] = np.array([0.4, 0.6] + [0.0] * (k - 2))  # on the edges of two bins
     counts = counted(p, targets, rng)
-    full = binned_error(counts.confidence, counts.hits, bins) / n
+    assert counts.drawn.sum(axis=1).tolist() == [n] * DRAWS
+    entries, confidence, hits = counts.every
+    full = binned_error(confidence, hits, bins) / n
     assert full == pytest.approx(by_the_formula(p, targets, bins, by_token=False), abs=1e-6)
     classwise = by_the_formula(p, targets, bins, by_token=True)
     assert counts.classwise_ece(bins) == pytest.approx(classwise, abs=1e-6)
-    assert int(counts.entries.sum()) == n * k
+    assert int(entries.sum()) == n * k
     right = sum(int(row.argmax()) == target for row, target in zip(p, targets, strict=True))
-    assert (int(counts.top_entries.sum()), int(counts.top_hits.sum())) == (n, right)
-
-
-def test_an_edge_belongs_to_the_bin_below_it() -> None:
-    counts = counted(np.array([[0.3, 0.7]], np.float32), [0], np.random.default_rng(0))
-    assert np.flatnonzero(counts.entries).tolist() == [299, 699]
-    assert np.flatnonzero(counts.hits).tolist() == [299]
+    assert (int(counts.top[0].sum()), int(counts.top[2].sum())) == (n, right)
 
 
 def document(*counts: Counts) -> dict[str, Any]:
@@ -126,15 +122,6 @@ def test_the_deviation_of_a_perfectly_calibrated_model_is_that_of_counting() -> 
     assert np.all(confident.full > confident.floor.max(axis=0))
 
 
-def test_as_many_tokens_are_drawn_as_positions_and_from_the_distribution() -> None:
-    rng = np.random.default_rng(2)
-    p = np.tile(np.array([0.25, 0.75], np.float32), (500, 1))
-    counts = counted(p, [0] * 500, rng)
-    assert counts.drawn.sum(axis=1).tolist() == [500] * DRAWS
-    assert counts.drawn[:, 749].mean() == pytest.approx(375, abs=10)
-    assert np.flatnonzero(counts.drawn.sum(axis=0)).tolist() == [249, 749]
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     rng = np.random.default_rng(4)
@@ -162,13 +149,9 @@ def test_the_studys_table_follows_from_a_file_of_counts_beside_its_floor(folder:
         assert isinstance(picture, Picture)
         picture.draw().canvas.draw()
     assert full_ece.temperatures(files) == {"m": 1.5}
-
-
-def test_the_likeliest_tokens_reliability_has_all_positions(folder: Path) -> None:
-    ((_, numbers),) = full_ece.numbers_of(find_files(folder))
+    ((_, numbers),) = full_ece.numbers_of(files)
     data = full_ece.likeliest(numbers.counts[0])
     assert sum(one.n for one in data.bins) == sum(one.n for one in data.points) == data.n == 400
-    assert data.n_correct == sum(numbers.counts[0]["topHits"])
     assert all(one.lower <= (one.confidence or 0.0) <= one.upper for one in data.bins if one.n)
 
 
