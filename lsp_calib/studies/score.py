@@ -285,7 +285,9 @@ def _entropy(answers: Answers) -> FloatArray | None:
     token-wise entropy of Malinin & Gales 2021, on the scale of a probability."""
     if not all(one or empty for one, empty in zip(answers.entropies, answers.empty, strict=True)):
         return None
-    return np.array([-math.fsum(one) / len(one) if one else np.nan for one in answers.entropies])
+    # Rounded as a probability is: where all tokens are sure, smaller differences tell nothing.
+    known = [math.log(math.exp(-math.fsum(one) / len(one))) if one else np.nan for one in answers.entropies]
+    return np.array(known)
 
 
 def _length(answers: Answers) -> FloatArray | None:
