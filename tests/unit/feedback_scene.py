@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import attrs
 
@@ -75,7 +75,7 @@ def settle(store: FeedbackStore, identity: str, correct: bool, at: float, episod
 
 
 class Editor:
-    """A document, a clock, and a tracker that is told of every change."""
+    """A document, a clock, and a tracker that is told of every change; what is done can be told in a row."""
 
     def __init__(self, *lines: str) -> None:
         self.lines = list(lines)
@@ -85,55 +85,62 @@ class Editor:
 
     def show(
         self, line: int, text: str, identity: str = "s", after: str = "", *, typed: int = 0, p: float = 0.5
-    ) -> None:
+    ) -> Self:
         """Show `text` at the end of a line, or before `after`, which ends it. typed: characters of the
         suggestion that were typed along, of which it is the rest. p: its probability now."""
         before = self.lines[line].removesuffix(after)
         expected = before + text.split("\n")[0] + after
         shown = suggestion(text, identity, p)
         self.events += self.tracker.shown(URI, self.lines, line, expected, shown, self.now, typed=typed)
+        return self
 
-    def wait(self, seconds: float) -> None:
+    def wait(self, seconds: float) -> Self:
         """Let time pass as a server would: tick whenever it is due."""
         end = self.now + seconds
         while (due := self.tracker.deadline) is not None and due <= end:
             self.now = max(due, self.now)
             self.events += self.tracker.tick(self.now)
         self.now = end
+        return self
 
-    def become(self, *lines: str, after: float = 1.0) -> None:
+    def become(self, *lines: str, after: float = 1.0) -> Self:
         self.wait(after)
         self.lines = list(lines)
         self.events += self.tracker.changed(URI, self.lines, self.now)
+        return self
 
-    def put(self, line: int, *new: str, after: float = 1.0) -> None:
+    def put(self, line: int, *new: str, after: float = 1.0) -> Self:
         """Replace one line by others (by none: delete it)."""
-        self.become(*self.lines[:line], *new, *self.lines[line + 1 :], after=after)
+        return self.become(*self.lines[:line], *new, *self.lines[line + 1 :], after=after)
 
-    def type(self, line: int, text: str, after: float = 0.2) -> None:
+    def type(self, line: int, text: str, after: float = 0.2) -> Self:
         for character in text:
             self.put(line, self.lines[line] + character, after=after)
+        return self
 
-    def backspace(self, line: int, times: int) -> None:
+    def backspace(self, line: int, times: int) -> Self:
         for _ in range(times):
             self.put(line, self.lines[line][:-1], after=0.2)
+        return self
 
-    def look_at(self, line: int, after: float = 1.0) -> None:
+    def look_at(self, line: int, after: float = 1.0) -> Self:
         """Go to a line, where the editor asks for a suggestion."""
         self.wait(after)
         self.events += self.tracker.requested(URI, line, self.now)
+        return self
 
-    def move_on(self) -> None:
+    def move_on(self) -> Self:
         """Edit the last line, and stay away."""
-        self.put(len(self.lines) - 1, self.lines[-1] + "#", after=2.0)
-        self.wait(SETTLE_AFTER)
+        return self.put(len(self.lines) - 1, self.lines[-1] + "#", after=2.0).wait(SETTLE_AFTER)
 
-    def save(self) -> None:
+    def save(self) -> Self:
         self.events += self.tracker.saved(URI, self.now)
+        return self
 
-    def close(self) -> None:
+    def close(self) -> Self:
         self.events += self.tracker.closed(URI, self.now)
         self.events += self.tracker.finish(self.now)
+        return self
 
     def labels(self) -> dict[str, Label]:
         """The label of each suggestion as it is now, settled or not."""

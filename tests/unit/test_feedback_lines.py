@@ -31,20 +31,14 @@ class TestEnter:
     """Enter splits a line in two; the first part stays the line."""
 
     def test_inside(self) -> None:
-        editor = Editor("head", "call(", "tail")
-        editor.show(1, "a, b)")
-        editor.put(1, "call(a, b)")
-        editor.put(1, "call(a,", "     b)")
-        editor.put(1, "call(", after=1)
-        editor.put(1, "call(a, b)", after=1)  # the line is still followed where its first part is
-        assert editor.marked() == [(1, "s")]
+        editor = Editor("head", "call(", "tail").show(1, "a, b)").put(1, "call(a, b)")
+        # The line is still followed where its first part is.
+        editor.put(1, "call(a,", "     b)").put(1, "call(", after=1)
+        assert editor.put(1, "call(a, b)", after=1).marked() == [(1, "s")]
 
     def test_before_the_line_moves_it_down(self) -> None:
-        editor = Editor("head", "    x = ", "tail")
-        editor.show(1, "1.5")
-        editor.put(1, "    x = 1.5")
-        editor.put(1, "", "    x = 1.5")
-        assert editor.marked() == [(2, "s")]
+        editor = Editor("head", "    x = ", "tail").show(1, "1.5").put(1, "    x = 1.5")
+        assert editor.put(1, "", "    x = 1.5").marked() == [(2, "s")]
 
     @pytest.mark.parametrize("before", ["x = ", "    x = ", "", "    ", "# "])
     @pytest.mark.parametrize("next_line", ["", "    ", "# ", "other"])
@@ -53,40 +47,30 @@ class TestEnter:
         self, before: str, next_line: str, lines_below: tuple[str, ...]
     ) -> None:
         """On a blank line this looks exactly like a line inserted above it."""
-        editor = Editor("head", before, *lines_below)
-        editor.show(1, "15 + x")
-        editor.put(1, before + "15 + x", next_line)
+        editor = Editor("head", before, *lines_below).show(1, "15 + x").put(1, before + "15 + x", next_line)
         assert editor.marked() == [(1, "s")]
-        editor.save()
-        assert editor.outcome() == KEPT
+        assert editor.save().outcome() == KEPT
 
     def test_together_with_an_import_above(self) -> None:
-        editor = Editor("import a", "", "x = ", "end")
-        editor.show(2, "b.c()")
-        editor.become("import a", "import b", "", "x = b.c()", "", "end")
-        assert editor.marked() == [(3, "s")]
+        editor = Editor("import a", "", "x = ", "end").show(2, "b.c()")
+        assert editor.become("import a", "import b", "", "x = b.c()", "", "end").marked() == [(3, "s")]
 
     @pytest.mark.parametrize("blank", [False, True])
     @pytest.mark.parametrize("enter", [False, True])
     def test_together_with_several_lines_above(self, blank: bool, enter: bool) -> None:
         before = "    " if blank else "    x = "
-        editor = Editor("import a", "", "def f():", before, "end")
-        editor.show(3, "b.c()")
+        editor = Editor("import a", "", "def f():", before, "end").show(3, "b.c()")
         new = [before + "b.c()", *(["    "] if enter else [])]
         editor.become("import a", "import b", "import c", "", "def f():", *new, "end")
         assert editor.marked() == [(5, "s")]
 
     def test_together_with_the_line_above_in_place_of_a_blank_one(self) -> None:
-        editor = Editor("head", "def f(x):", "", "end")
-        editor.show(2, "    return x")
-        editor.become("head", "def f(", "    x", "):", "    return x", "end")
-        assert editor.marked() == [(4, "s")]
+        editor = Editor("head", "def f(x):", "", "end").show(2, "    return x")
+        assert editor.become("head", "def f(", "    x", "):", "    return x", "end").marked() == [(4, "s")]
 
     def test_a_block_is_followed_by_its_first_line(self) -> None:
-        editor = Editor("def f():", "    ", "end")
-        editor.show(1, "x = 1\n    return x")
-        editor.put(1, "    x = 1", "    return x")
-        assert editor.marked() == [(1, "s")]
+        editor = Editor("def f():", "    ", "end").show(1, "x = 1\n    return x")
+        assert editor.put(1, "    x = 1", "    return x").marked() == [(1, "s")]
 
 
 class TestTheSameTextOnAnotherLine:
@@ -94,14 +78,9 @@ class TestTheSameTextOnAnotherLine:
 
     @pytest.mark.parametrize("above", ["", "    ", "pas", "pass if"])
     def test_written_on_the_line_above(self, above: str) -> None:
-        editor = Editor("head", above, "", "end")
-        editor.show(2, "pass")
-        editor.wait(1.0)
-        editor.put(1, "pass")
+        editor = Editor("head", above, "", "end").show(2, "pass").wait(1.0).put(1, "pass")
         assert editor.marked() == []
-        editor.save()
-        editor.move_on()
-        assert editor.outcome() == IGNORED
+        assert editor.save().move_on().outcome() == IGNORED
 
     @pytest.mark.parametrize("blank", ["", "    "])
     @pytest.mark.parametrize("below", [(), ("",), ("return",)])
@@ -117,22 +96,16 @@ class TestTheSameTextOnAnotherLine:
     def test_in_lines_that_are_pasted_over_a_blank_one(
         self, pasted: tuple[str, ...], below: tuple[str, ...], blank: str
     ) -> None:
-        editor = Editor("head", blank, *below, "end")
-        editor.show(1, "return")
-        editor.wait(1.0)
-        editor.put(1, *pasted)
+        editor = Editor("head", blank, *below, "end").show(1, "return").wait(1.0).put(1, *pasted)
         assert editor.marked() == []
-        editor.close()
         # A blank line among those that came may be the line.
-        assert editor.outcome() == (IGNORED if "" in pasted else TYPED_OVER)
+        assert editor.close().outcome() == (IGNORED if "" in pasted else TYPED_OVER)
 
     def test_somewhere_in_a_document_that_is_replaced(self) -> None:
-        editor = Editor("import a", "def f(x):", "    ", "", "def g(x):", "    x()", "")
-        editor.show(2, "return")
-        editor.wait(1.0)
-        editor.become("import b", "def f(x):", "    ", "", "def g(x):", "    if x:", "        return", "end")
-        editor.close()
-        assert editor.outcome() == IGNORED
+        before = ["def f(x):", "    ", "", "def g(x):"]
+        editor = Editor("import a", *before, "    x()", "").show(2, "return").wait(1.0)
+        editor.become("import b", *before, "    if x:", "        return", "end")
+        assert editor.close().outcome() == IGNORED
 
 
 class TestWholeDocumentReplaced:
@@ -141,10 +114,7 @@ class TestWholeDocumentReplaced:
     SOURCE = ("import a,b", "", "def f( x ):", "  y=", "  }", "  return  y", "", "  }", "last")
 
     def editor(self) -> Editor:
-        editor = Editor(*self.SOURCE)
-        editor.show(3, "x+15")
-        editor.put(3, "  y=x+15")
-        return editor
+        return Editor(*self.SOURCE).show(3, "x+15").put(3, "  y=x+15")
 
     def test_reflowed_by_a_formatter_on_save(self) -> None:
         editor = self.editor()
@@ -152,63 +122,44 @@ class TestWholeDocumentReplaced:
         assert editor.marked() == [(5, "s")]
 
     def test_another_branch_checked_out(self) -> None:
-        editor = self.editor()
-        editor.become(*(f"{n} wholly different" for n in range(20)))
-        editor.save()
-        assert editor.outcome() == EDITED
+        editor = self.editor().become(*(f"{n} wholly different" for n in range(20)))
+        assert editor.save().outcome() == EDITED
 
     def test_the_same_text_elsewhere_is_no_insertion(self) -> None:
         """A line that was there before the change is not the suggestion arriving."""
-        editor = Editor("retu", "a", "b", "return")
-        editor.show(0, "rn")
-        editor.become("  retu", "  a", "  b", "  c", "  return")
-        editor.save()
-        assert editor.outcome() == IGNORED
+        editor = (
+            Editor("retu", "a", "b", "return").show(0, "rn").become("  retu", "  a", "  b", "  c", "  return")
+        )
+        assert editor.save().outcome() == IGNORED
 
     def test_a_line_changed_among_others_is_the_one_most_alike(self) -> None:
-        editor = Editor("import a,b", "x = ", "end")
-        editor.show(1, "15")
-        editor.put(1, "x = 15")
-        editor.become("import a", "import b", "", "x = 15 + y", "end")
-        editor.put(3, "x = 15")
-        editor.save()
-        assert editor.outcome() == KEPT
+        editor = Editor("import a,b", "x = ", "end").show(1, "15").put(1, "x = 15")
+        editor.become("import a", "import b", "", "x = 15 + y", "end").put(3, "x = 15")
+        assert editor.save().outcome() == KEPT
 
     def test_typed_over_by_several_lines_is_the_first_of_them(self) -> None:
-        editor = Editor("head", "total = ", "end")
-        editor.show(1, "15")
-        editor.put(1, "None", "?")
+        editor = Editor("head", "total = ", "end").show(1, "15").put(1, "None", "?")
         assert editor.labels() == {}
-        editor.save()
-        assert editor.outcome() == TYPED_OVER
+        assert editor.save().outcome() == TYPED_OVER
 
     def test_one_line_for_many_deletes_the_others(self) -> None:
-        editor = Editor("head", "a", "total = ", "b", "end")
-        editor.show(2, "15")
-        editor.become("head", "?", "end")
-        editor.save()
-        assert editor.outcome() == DELETED
+        editor = Editor("head", "a", "total = ", "b", "end").show(2, "15").become("head", "?", "end")
+        assert editor.save().outcome() == DELETED
 
     def test_deleted_with_very_many(self) -> None:
-        editor = Editor(*(f"old {n}" for n in range(5000)))
-        editor.show(2500, " x = 15")
-        editor.become("old 0", "old 4999")
-        editor.save()
-        assert editor.outcome() == DELETED
+        editor = Editor(*(f"old {n}" for n in range(5000))).show(2500, " x = 15").become("old 0", "old 4999")
+        assert editor.save().outcome() == DELETED
 
     def test_too_much_to_search_is_lost_and_no_label(self) -> None:
-        editor = Editor(*(f"old {n}" for n in range(3000)))
-        editor.show(1500, " x = 15")
-        editor.become(*(f"new {n}" for n in range(4000)))
-        editor.save()
+        editor = Editor(*(f"old {n}" for n in range(3000))).show(1500, " x = 15")
+        editor.become(*(f"new {n}" for n in range(4000))).save()
         assert editor.outcome() == (None, How.LOST)
 
     def test_what_stands_out_is_found_however_much_changes(self) -> None:
-        editor = Editor(*(f"old {n}" for n in range(3000)))
-        editor.show(1500, " x = 15")
-        editor.put(1500, "old 1500 x = 15")
-        editor.become(*(f"new {n}" for n in range(4000)), "  old 1500 x = 15")
-        assert editor.marked() == [(4000, "s")]
+        editor = Editor(*(f"old {n}" for n in range(3000))).show(1500, " x = 15").put(1500, "old 1500 x = 15")
+        assert editor.become(*(f"new {n}" for n in range(4000)), "  old 1500 x = 15").marked() == [
+            (4000, "s")
+        ]
 
 
 # Lines an edit elsewhere may bring: none of them the followed line or the suggestion.
@@ -233,19 +184,12 @@ def test_edits_elsewhere_never_change_the_label(
     together: bool,
 ) -> None:
     """Insertions, deletions and replacements around a line leave its label and find its index."""
-    editor = Editor(*above, "    total = ", *below)
+    editor = Editor(*above, "    total = ", *below).show(len(above), "price * 15").wait(5.0)
     line = len(above)
-    editor.show(line, "price * 15")
-    editor.wait(5.0)
-    if outcome is KEPT:
-        editor.put(line, "    total = price * 15")
-    elif outcome is EDITED:
-        editor.put(line, "    total = price * 15")
-        editor.backspace(line, 2)
-    elif outcome is TYPED:
-        editor.type(line, "price * 15")
-    elif outcome is TYPED_OVER:
-        editor.type(line, "None")
+    if outcome in (KEPT, EDITED):
+        editor.put(line, "    total = price * 15").backspace(line, 2 if outcome is EDITED else 0)
+    elif outcome in (TYPED, TYPED_OVER):
+        editor.type(line, "price * 15" if outcome is TYPED else "None")
     text = editor.lines[line]
     for where, deleted, new, is_above in edits:
         # Kept apart, as lists, so that the truth about where the line is needs no search.
@@ -257,8 +201,7 @@ def test_edits_elsewhere_never_change_the_label(
             assert editor.marked() == ([(len(above), "s")] if outcome is KEPT else [])
     editor.become(*above, text, *below, after=0.1)
     assert editor.marked() == ([(len(above), "s")] if outcome is KEPT else [])
-    editor.close()
-    assert editor.outcome() == outcome
+    assert editor.close().outcome() == outcome
 
 
 @given(
@@ -296,8 +239,7 @@ def test_every_suggestion_followed_is_settled_exactly_once(
             editor.close()
         for line, _ in editor.tracker.inserted(URI):
             assert 0 <= line < max(1, len(editor.lines))
-    editor.close()
-    assert set(editor.labels()) == shown
+    assert set(editor.close().labels()) == shown
     assert editor.tracker.deadline is None
 
 

@@ -35,173 +35,115 @@ class TestLabels:
     """Ways in which a suggestion can end, beside those that the server's tests tell (label_situations.py)."""
 
     def test_inserted_in_the_middle_of_a_line_is_kept(self) -> None:
-        editor = offered("print()", "'😀', x", after=")")
-        editor.put(0, "print('😀', x)")
-        editor.move_on()
-        assert editor.outcome() == KEPT
+        assert offered("print()", "'😀', x", after=")").put(0, "print('😀', x)").move_on().outcome() == KEPT
 
-    def test_a_character_with_the_blank_before_it_is_inserted(self) -> None:
-        editor = offered("value =", " 7")
-        editor.put(0, "value = 7")
-        assert len(editor.tracker.inserted(URI)) == 1
-        editor.move_on()
-        assert editor.outcome() == KEPT
-
-    @pytest.mark.parametrize("added", ["7", "()"])
-    def test_what_one_key_makes_is_typed_and_gets_no_mark(self, added: str) -> None:
-        """Nobody can tell a key from Tab there, and who types wants no mark on the line."""
-        editor = offered("value = ", added)
-        editor.put(0, f"value = {added}")
-        assert editor.tracker.inserted(URI) == []
-        editor.move_on()
-        assert editor.outcome() == TYPED
+    @pytest.mark.parametrize(
+        ("before", "added", "marks", "outcome"),
+        [("value =", " 7", 1, KEPT), ("value = ", "7", 0, TYPED), ("value = ", "()", 0, TYPED)],
+    )
+    def test_what_one_key_makes_is_typed_and_gets_no_mark(
+        self, before: str, added: str, marks: int, outcome: tuple[bool, How]
+    ) -> None:
+        """Nobody can tell a key from Tab there, and who types wants no mark; a blank before it tells."""
+        editor = offered(before, added).put(0, before + added)
+        assert len(editor.marked()) == marks
+        assert editor.move_on().outcome() == outcome
 
     @given(begun=st.integers(0, 4), saves=st.integers(1, 3), accepted=st.booleans())
     def test_a_save_decides_nothing_on_what_is_on_the_screen(
         self, begun: int, saves: int, accepted: bool
     ) -> None:
-        editor = offered("return ", "alpha")
-        editor.type(0, "alph"[:begun])
+        editor = offered("return ", "alpha").type(0, "alph"[:begun])
         for _ in range(saves):
-            editor.wait(5.0)
-            editor.save()
+            editor.wait(5.0).save()
             assert editor.labels() == {}
         if accepted:
-            editor.put(0, "return alpha")
-            editor.save()
-            assert editor.outcome() == (TYPED if begun == 4 else KEPT)
+            assert editor.put(0, "return alpha").save().outcome() == (TYPED if begun == 4 else KEPT)
         else:
-            editor.move_on()
-            assert editor.outcome() == (TYPED_OVER if begun else IGNORED)
+            assert editor.move_on().outcome() == (TYPED_OVER if begun else IGNORED)
 
     def test_who_typed_at_once_has_seen_it(self) -> None:
-        editor = offered("return ", "x + 1")
-        editor.put(0, "return y", after=0.1)
-        editor.put(0, "return ", after=0.1)
-        editor.put(1, "y", after=0.1)
-        editor.wait(SETTLE_AFTER)
-        assert editor.outcome() == IGNORED
+        editor = offered("return ", "x + 1").put(0, "return y", after=0.1).put(0, "return ", after=0.1)
+        assert editor.put(1, "y", after=0.1).wait(SETTLE_AFTER).outcome() == IGNORED
 
     def test_a_line_that_comes_back_is_judged_by_its_end(self) -> None:
-        editor = Editor("a", "return ", "b")
-        editor.show(1, "x + 1")
-        editor.put(1)
-        editor.become("a", "return ", "b")
-        editor.put(1, "return None")
-        editor.save()
-        assert editor.outcome() == TYPED_OVER
+        editor = Editor("a", "return ", "b").show(1, "x + 1").put(1).become("a", "return ", "b")
+        assert editor.put(1, "return None").save().outcome() == TYPED_OVER
 
     def test_another_line_or_a_blank_one_is_not_the_one_that_was_deleted(self) -> None:
         for gone in ("return ", ""):
-            editor = Editor("a", gone, "b")
-            editor.show(1, "x + 1")
-            editor.put(1)
-            editor.become("a", "another" if gone else "", "b")
-            editor.save()
-            assert editor.outcome() == DELETED
+            editor = Editor("a", gone, "b").show(1, "x + 1").put(1)
+            assert editor.become("a", "another" if gone else "", "b").save().outcome() == DELETED
 
     def test_a_formatter_that_spaces_what_was_typed_inserts_nothing(self) -> None:
-        editor = offered("x", " = 1")
-        editor.type(0, "=1")
-        editor.put(0, "x = 1")
-        editor.move_on()
-        assert editor.outcome() == TYPED
+        assert offered("x", " = 1").type(0, "=1").put(0, "x = 1").move_on().outcome() == TYPED
 
 
 class TestSavedByHabit:
-    @given(
-        story=st.lists(st.sampled_from(["save", "accept", "edit", "back", "wait", "away"]), max_size=9),
-    )
+    @given(story=st.lists(st.sampled_from(["save", "accept", "edit", "back", "wait", "away"]), max_size=9))
     def test_the_label_at_a_save_is_the_one_that_settles(self, story: list[str]) -> None:
         """Unless the line changes; and it does settle, whether the user leaves the line or not."""
         editor = offered("return ", "x + 1")
-        texts = {"accept": "return x + 1", "edit": "return y", "back": "return "}
+        texts = {
+            "accept": (0, "return x + 1"),
+            "edit": (0, "return y"),
+            "back": (0, "return "),
+            "away": (1, "#"),
+        }
         for step in story:
             if step in texts:
-                editor.put(0, texts[step])
-            elif step == "away":
-                editor.put(1, "#")
+                editor.put(*texts[step])
             elif step == "save":
                 editor.save()
             else:
                 editor.wait(10.0)
         said = editor.labels().get("s")
         if said is not None and not said.settled and story[-1] == "save":
-            editor.wait(SETTLE_AFTER)
-            settled = editor.labels()["s"]
+            settled = editor.wait(SETTLE_AFTER).labels()["s"]
             assert settled.settled
             assert (settled.correct, settled.how) == (said.correct, said.how)
 
     def test_each_change_of_the_line_revises_it_once(self) -> None:
-        editor = offered("return ", "x + 1")
-        editor.put(0, "return x + 1")
-        editor.save()
-        editor.type(0, " + y")
-        editor.backspace(0, 4)
+        editor = offered("return ", "x + 1").put(0, "return x + 1").save().type(0, " + y").backspace(0, 4)
         editor.wait(SETTLE_AFTER)
         labels = [event.label for event in editor.events if event.label is not None]
-        assert [(label.how, label.settled) for label in labels] == [
-            (How.KEPT, False),
-            (How.EDITED, False),
-            (How.KEPT, False),
-            (How.KEPT, True),
-        ]
+        told = [(How.KEPT, False), (How.EDITED, False), (How.KEPT, False), (How.KEPT, True)]
+        assert [(label.how, label.settled) for label in labels] == told
 
 
 class TestWhereItWent:
     def test_a_copy_elsewhere_counts_only_while_it_may_be_one_action(self) -> None:
         """Neovim moves a line by a copy and a removal; who pastes one and edits the other later has two."""
         for seconds, outcome in ((0.2, KEPT), (5.0, EDITED)):
-            editor = Editor("return ", "", "a", "b", "")
-            editor.show(0, "x + 1")
-            editor.put(0, "return x + 1")
-            editor.put(3, "b", "return x + 1")
-            editor.put(0, "return None", after=seconds)
-            editor.move_on()
-            assert editor.outcome() == outcome
+            editor = Editor("return ", "", "a", "b", "").show(0, "x + 1").put(0, "return x + 1")
+            editor.put(3, "b", "return x + 1").put(0, "return None", after=seconds)
+            assert editor.move_on().outcome() == outcome
 
     def test_a_line_that_was_typed_again_is_no_copy(self) -> None:
-        editor = Editor("return ", "", "b", "")
-        editor.show(0, "x + 1")
-        editor.put(0, "return x + 1")
-        editor.type(1, "return x + 1", after=0.01)
-        editor.put(0, "return None", after=0.01)
-        editor.move_on()
-        assert editor.outcome() == EDITED
+        editor = Editor("return ", "", "b", "").show(0, "x + 1").put(0, "return x + 1")
+        editor.type(1, "return x + 1", after=0.01).put(0, "return None", after=0.01)
+        assert editor.move_on().outcome() == EDITED
 
     def test_the_same_text_in_another_document_later_is_another_line(self) -> None:
         """A deleted line has 30 seconds."""
-        editor = offered("return ", "x + 1")
-        editor.put(0, "return x + 1")
-        editor.put(0)
-        editor.wait(SETTLE_AFTER + 1)
-        editor.events += editor.tracker.changed(
-            "file:///b.py", ["return x + 1"], editor.now, where=LineMap(("",), ("return x + 1",))
-        )
+        editor = offered("return ", "x + 1").put(0, "return x + 1").put(0).wait(SETTLE_AFTER + 1)
+        where = LineMap(("",), ("return x + 1",))
+        editor.events += editor.tracker.changed("file:///b.py", ["return x + 1"], editor.now, where=where)
         assert editor.outcome() == EDITED
 
 
-class TestByWhom:
-    @given(
-        changes=st.lists(
-            st.tuples(
-                st.sampled_from(["return x + 1", "return y", "return ", "gone"]), st.sampled_from(list(By))
-            ),
-            max_size=5,
-        )
-    )
-    def test_what_a_program_does_is_never_a_refusal(self, changes: list[tuple[str, By]]) -> None:
-        """Where the user has not made another line of it, none of what programs do makes it wrong."""
-        editor = offered("return ", "x + 1")
-        editor.put(0, "return x + 1")
-        for text, by in changes:
-            if by is By.USER:
-                continue
-            lines = ["import x", editor.lines[-1]] if text == "gone" else [text, editor.lines[-1]]
-            editor.lines = lines
-            editor.events += editor.tracker.changed(URI, lines, editor.now, by=by)
-        editor.move_on()
-        assert editor.outcome()[0] is not False
+LINES = st.sampled_from(["return x + 1", "return y", "return ", "gone"])
+PROGRAMS = st.sampled_from([by for by in By if by is not By.USER])
+
+
+@given(changes=st.lists(st.tuples(LINES, PROGRAMS), max_size=5))
+def test_what_a_program_does_is_never_a_refusal(changes: list[tuple[str, By]]) -> None:
+    """Where the user has not made another line of it, none of what programs do makes it wrong."""
+    editor = offered("return ", "x + 1").put(0, "return x + 1")
+    for text, by in changes:
+        editor.lines = ["import x" if text == "gone" else text, editor.lines[-1]]
+        editor.events += editor.tracker.changed(URI, editor.lines, editor.now, by=by)
+    assert editor.move_on().outcome()[0] is not False
 
 
 WORDS = st.lists(st.sampled_from(["alpha", "beta_2", "gam", "delta9"]), min_size=2, max_size=5)
@@ -218,8 +160,7 @@ class TestParts:
             editor.put(0, "return " + " + ".join(words[:n]))
         assert editor.tracker.is_taken("s")
         rest = text[len(" + ".join(words[:taken])) :]
-        editor.type(0, {"as it says": rest, "another": " - 1", "nothing": ""}[end])
-        editor.close()
+        editor.type(0, {"as it says": rest, "another": " - 1", "nothing": ""}[end]).close()
         assert editor.outcome() == (KEPT_IN_PARTS if end == "as it says" else TAKEN_IN_PART)
 
     @given(words=WORDS, burst=st.integers(1, 2))
@@ -228,9 +169,7 @@ class TestParts:
         editor = offered("return ", text)
         for end in range(burst, len(text) - 1, burst):
             editor.put(0, "return " + text[:end], after=0.2)
-        editor.put(0, "return 1")
-        editor.save()
-        assert editor.outcome() == TYPED_OVER
+        assert editor.put(0, "return 1").save().outcome() == TYPED_OVER
 
     @pytest.mark.parametrize(
         ("shown", "put", "typed"),
@@ -238,21 +177,15 @@ class TestParts:
         ids=["amid a word", "another text"],
     )
     def test_what_is_no_part_was_typed(self, shown: str, put: str, typed: str) -> None:
-        editor = offered("return ", shown)
-        editor.put(0, f"return {put}")
-        editor.type(0, typed)
-        editor.save()
-        assert editor.outcome() == TYPED_OVER
+        assert offered("return ", shown).put(0, f"return {put}").type(0, typed).save().outcome() == TYPED_OVER
 
 
 class TestSuperseded:
     @given(seconds=st.floats(0.0, 2.0), changed=st.booleans())
     def test_only_what_could_not_be_read(self, seconds: float, changed: bool) -> None:
-        editor = offered("return ", "alpha", "first")
-        editor.wait(seconds)
+        editor = offered("return ", "alpha", "first").wait(seconds)
         read = editor.now - 1000.0 >= 0.75
-        editor.show(0, "beta", "second")
-        editor.wait(5.0)
+        editor.show(0, "beta", "second").wait(5.0)
         if changed:
             editor.type(0, "None")
         editor.close()
@@ -262,39 +195,29 @@ class TestSuperseded:
 
     def test_the_time_ends_when_the_line_says_something_else(self) -> None:
         """The next suggestion comes late; the first went with the key that contradicted it."""
-        editor = offered("return ", "alpha", "first")
-        editor.type(0, "x", after=0.3)
-        editor.wait(5.0)
-        editor.show(0, "yz", "second")
-        editor.save()
-        assert editor.outcome("first") == SUPERSEDED
+        editor = offered("return ", "alpha", "first").type(0, "x", after=0.3).wait(5.0)
+        assert editor.show(0, "yz", "second").save().outcome("first") == SUPERSEDED
 
     def test_alternatives_stand_beside_each_other(self) -> None:
         editor = Editor("return ", "")
         for rank, text in ((1, "alpha"), (2, "beta")):
             one = attrs.evolve(suggestion(text, text), rank=rank)
             editor.events += editor.tracker.shown(URI, editor.lines, 0, "return " + text, one, editor.now)
-        editor.type(0, "None", after=1.0)
-        editor.save()
+        editor.type(0, "None", after=1.0).save()
         assert editor.outcome("alpha") == editor.outcome("beta") == TYPED_OVER
 
     def test_on_another_line_nothing_is_replaced(self) -> None:
-        editor = Editor("return ", "x = ", "")
-        editor.show(0, "alpha", "first")
-        editor.show(1, "beta", "second")
-        editor.save()
-        assert editor.outcome("first") == UNREAD
+        editor = Editor("return ", "x = ", "").show(0, "alpha", "first").show(1, "beta", "second")
+        assert editor.save().outcome("first") == UNREAD
 
 
 class TestWhenItSettles:
     def test_who_comes_back_and_leaves_again_has_left_then(self) -> None:
-        editor = offered("return ", "x + 1")
-        editor.look_at(1, after=3.0)
-        editor.look_at(0, after=20.0)
-        editor.look_at(1, after=20.0)
+        editor = (
+            offered("return ", "x + 1").look_at(1, after=3.0).look_at(0, after=20.0).look_at(1, after=20.0)
+        )
         left = editor.now
-        editor.wait(60.0)
-        assert editor.outcome() == IGNORED
+        assert editor.wait(60.0).outcome() == IGNORED
         assert editor.labels()["s"].at == left + SETTLE_AFTER
 
     @pytest.mark.parametrize(
@@ -303,32 +226,21 @@ class TestWhenItSettles:
     def test_what_was_typed_settles_although_the_user_comes_back(
         self, typed: str, later: str, outcome: tuple[bool, How]
     ) -> None:
-        editor = offered("return ", "x + 1")
-        editor.wait(3.0)
-        editor.type(0, typed)
-        editor.look_at(1, after=3.0)
-        editor.look_at(0, after=20.0)
-        editor.wait(60.0)
-        editor.put(0, f"return {later}")
-        editor.move_on()
-        assert editor.outcome() == outcome
+        editor = (
+            offered("return ", "x + 1").wait(3.0).type(0, typed).look_at(1, after=3.0).look_at(0, after=20.0)
+        )
+        assert editor.wait(60.0).put(0, f"return {later}").move_on().outcome() == outcome
 
     def test_to_come_back_too_late_changes_nothing(self) -> None:
-        editor = offered("return ", "x + 1")
-        editor.look_at(1, after=3.0)
+        editor = offered("return ", "x + 1").look_at(1, after=3.0)
         editor.now += SETTLE_AFTER + 1
-        editor.look_at(0, after=0.0)
-        assert editor.outcome() == IGNORED
+        assert editor.look_at(0, after=0.0).outcome() == IGNORED
 
     def test_what_was_accepted_settles_although_the_user_looks_at_it_again(self) -> None:
-        editor = offered("return ", "x + 1")
-        editor.put(0, "return x + 1")
-        editor.look_at(1, after=3.0)
+        editor = offered("return ", "x + 1").put(0, "return x + 1").look_at(1, after=3.0)
         left = editor.now
-        editor.look_at(0, after=20.0)
-        editor.wait(60.0)
+        assert editor.look_at(0, after=20.0).wait(60.0).outcome() == KEPT
         assert editor.labels()["s"].at == left + SETTLE_AFTER
-        assert editor.outcome() == KEPT
 
     @given(first=st.floats(0.0, 2.0), away=st.floats(0.0, 20.0), second=st.floats(0.0, 2.0))
     def test_the_time_away_is_no_time_to_read(self, first: float, away: float, second: float) -> None:
@@ -343,81 +255,58 @@ class TestWhenItSettles:
         assert editor.outcome() == (IGNORED if read else UNREAD)
 
     def test_thirty_seconds_after_the_last_change_to_the_line(self) -> None:
-        editor = offered("return ", "x + 1")
-        editor.put(1, "y", after=1.0)
-        editor.put(0, "return x + 1", after=20.0)
+        editor = offered("return ", "x + 1").put(1, "y", after=1.0).put(0, "return x + 1", after=20.0)
         changed = editor.now
         editor.put(1, "yy", after=20.0)  # of no account: elsewhere
-        editor.wait(60.0)
-        assert editor.labels()["s"].at == changed + SETTLE_AFTER
+        assert editor.wait(60.0).labels()["s"].at == changed + SETTLE_AFTER
 
     @pytest.mark.parametrize(("seconds", "outcome"), [(0.5, UNREAD), (1.0, IGNORED)])
     def test_who_closes_the_document_has_left_then(self, seconds: float, outcome: tuple[bool, How]) -> None:
         """Although it settles a second later, in case that it is opened again."""
-        editor = offered("return ", "x + 1")
-        editor.wait(seconds)
+        editor = offered("return ", "x + 1").wait(seconds)
         editor.events += editor.tracker.closed(URI, editor.now)
         assert editor.labels() == {}
-        editor.wait(2.0)
-        assert editor.outcome() == outcome
+        assert editor.wait(2.0).outcome() == outcome
 
     def test_thirty_seconds_after_moving_on(self) -> None:
-        editor = offered("return ", "x + 1")
-        editor.put(0, "return x + 1")
-        editor.put(1, "y", after=100.0)
+        editor = offered("return ", "x + 1").put(0, "return x + 1").put(1, "y", after=100.0)
         moved_on = editor.now
-        editor.wait(29.9)
-        assert editor.labels() == {}
-        editor.wait(60.0)
-        assert editor.labels()["s"].at == moved_on + SETTLE_AFTER
+        assert editor.wait(29.9).labels() == {}
+        assert editor.wait(60.0).labels()["s"].at == moved_on + SETTLE_AFTER
 
     def test_a_change_that_comes_before_a_late_tick_changes_no_label(self) -> None:
-        editor = offered("return ", "x + 1")
-        editor.put(0, "return x + 1")
-        editor.put(1, "y")
+        editor = offered("return ", "x + 1").put(0, "return x + 1").put(1, "y")
         editor.now += 31.0
         editor.lines[0] = "return x"
         editor.events += editor.tracker.changed(URI, editor.lines, editor.now)
         assert editor.outcome() == KEPT
 
     def test_a_change_of_white_space_keeps_no_suggestion_waiting(self) -> None:
-        editor = offered("return ", "x + 1")
-        editor.put(1, "y")
+        editor = offered("return ", "x + 1").put(1, "y")
         moved_on = editor.now
-        editor.put(0, "  return ", after=20.0)
-        editor.wait(60.0)
-        assert editor.labels()["s"].at == moved_on + SETTLE_AFTER
+        assert editor.put(0, "  return ", after=20.0).wait(60.0).labels()["s"].at == moved_on + SETTLE_AFTER
 
     def test_a_suggestion_on_another_line_is_a_request_there(self) -> None:
-        editor = Editor("return ", "y = ")
-        editor.show(0, "x + 1")
-        editor.wait(5.0)
-        editor.show(1, "2", "other")
-        editor.wait(SETTLE_AFTER)
+        editor = Editor("return ", "y = ").show(0, "x + 1").wait(5.0).show(1, "2", "other").wait(SETTLE_AFTER)
         assert editor.outcome() == IGNORED
         assert "other" not in editor.labels()
 
     def test_showing_brings_the_document_up_to_date(self) -> None:
-        editor = Editor("x = ", "y = ")
-        editor.show(0, "15")
+        editor = Editor("x = ", "y = ").show(0, "15")
         editor.lines = ["new", "x = 15", "y = "]
-        editor.show(2, "16", "other")
-        assert editor.marked() == [(1, "s")]
+        assert editor.show(2, "16", "other").marked() == [(1, "s")]
 
     def test_showing_twice_is_showing_once(self) -> None:
-        editor = offered("return ", "x + 1")
-        editor.put(0, "return x + 1")
+        editor = offered("return ", "x + 1").put(0, "return x + 1")
         editor.show(0, " + 2")  # the same id
-        editor.save()
-        editor.show(0, " + 2")
+        editor.save().show(0, " + 2")
         assert editor.kinds().count(EventKind.SHOWN) == 1
         assert editor.outcome() == KEPT
 
     def test_what_would_change_nothing_is_not_followed(self) -> None:
         editor = offered("return x", "  ")
         editor.events += editor.tracker.shown(URI, editor.lines, 9, "y", suggestion("y", "t"), editor.now)
-        editor.save()
-        assert editor.kinds() == [EventKind.SHOWN, EventKind.SHOWN]
+        assert editor.save().kinds() == [EventKind.SHOWN, EventKind.SHOWN]
 
     def test_the_oldest_are_settled_when_there_are_too_many(self) -> None:
         editor = Editor("x = ")
@@ -436,84 +325,56 @@ class TestEpisodes:
     """One line, one visit: what was shown then is named after the first of it."""
 
     def episodes(self, editor: Editor) -> dict[str, str]:
-        editor.close()
-        return {identity: label.episode for identity, label in editor.labels().items()}
+        return {identity: label.episode for identity, label in editor.close().labels().items()}
 
     def test_keystrokes_on_one_line_share_one(self) -> None:
         editor = Editor("", "y = ")
         for identity in ("a", "b", "c"):
-            editor.show(0, "wrong", identity)
-            editor.type(0, "x")
-        editor.show(1, "2", "other line")
-        assert self.episodes(editor) == {"a": "a", "b": "a", "c": "a", "other line": "other line"}
+            editor.show(0, "wrong", identity).type(0, "x")
+        of = self.episodes(editor.show(1, "2", "other line"))
+        assert of == {"a": "a", "b": "a", "c": "a", "other line": "other line"}
 
     def test_a_save_does_not_end_the_visit(self) -> None:
-        editor = offered("", "wrong", "before")
-        editor.type(0, "x")
-        editor.save()
-        editor.type(0, "y")
-        editor.show(0, "wrong", "after")
+        editor = offered("", "wrong", "before").type(0, "x").save().type(0, "y").show(0, "wrong", "after")
         assert self.episodes(editor) == {"before": "before", "after": "before"}
 
     def test_to_come_back_is_another_visit(self) -> None:
-        editor = offered("", "wrong", "first")
-        editor.type(0, "x")
-        editor.move_on()
+        editor = offered("", "wrong", "first").type(0, "x").move_on()
         assert "first" in editor.labels()
-        editor.show(0, "wrong", "second")
-        assert self.episodes(editor) == {"first": "first", "second": "second"}
+        assert self.episodes(editor.show(0, "wrong", "second")) == {"first": "first", "second": "second"}
 
     def test_to_come_back_before_it_settled_is_none(self) -> None:
         """One end of the line decides about both."""
-        editor = offered("", "wrong", "first")
-        editor.type(0, "x")
-        editor.put(1, "elsewhere")
-        editor.show(0, "wrong", "second")
+        editor = offered("", "wrong", "first").type(0, "x").put(1, "elsewhere").show(0, "wrong", "second")
         assert self.episodes(editor) == {"first": "first", "second": "first"}
 
     def test_what_is_shown_again_begins_the_visit_anew(self) -> None:
         """It may settle before the user leaves the line, and another one be shown there."""
-        editor = offered("", "wrong", "first")
-        editor.look_at(1)
-        editor.show(0, "wrong", "first")
-        editor.type(0, "x")
-        editor.save()
+        editor = offered("", "wrong", "first").look_at(1).show(0, "wrong", "first").type(0, "x").save()
         assert "first" in editor.labels()
-        editor.show(0, "wrong", "second")
-        assert self.episodes(editor) == {"first": "first", "second": "first"}
+        assert self.episodes(editor.show(0, "wrong", "second")) == {"first": "first", "second": "first"}
 
     def test_work_in_another_document_ends_the_visit(self) -> None:
         editor = offered("", "wrong", "first")
         editor.events += editor.tracker.changed("untitled:b", ["b"], editor.now)
-        editor.wait(SETTLE_AFTER)
-        editor.show(0, "wrong", "second")
+        editor.wait(SETTLE_AFTER).show(0, "wrong", "second")
         assert self.episodes(editor) == {"first": "first", "second": "second"}
 
     def test_the_line_is_followed_when_others_come_above_it(self) -> None:
-        editor = Editor("", "x = ")
-        editor.show(1, "1", "first")
-        editor.become("new", "", "x = ")
-        editor.show(2, "1", "second")
+        editor = Editor("", "x = ").show(1, "1", "first").become("new", "", "x = ").show(2, "1", "second")
         assert self.episodes(editor) == {"first": "first", "second": "first"}
 
 
 class TestSurvival:
     def survived(self, editor: Editor) -> list[tuple[float, bool]]:
-        return [
-            (event.data["seconds"], bool(event.data["unchanged"]))
-            for event in editor.events
-            if event.kind is EventKind.SURVIVED
-        ]
+        survived = [event for event in editor.events if event.kind is EventKind.SURVIVED]
+        return [(event.data["seconds"], bool(event.data["unchanged"])) for event in survived]
 
     def test_recorded_beyond_settlement(self) -> None:
-        editor = offered("return ", "x + 1")
-        editor.put(0, "return x + 1")
+        editor = offered("return ", "x + 1").put(0, "return x + 1")
         inserted = editor.now
-        editor.move_on()
-        assert editor.outcome() == KEPT
-        editor.become("new", *editor.lines, after=100.0)
-        editor.put(1, "return x", after=100.0)
-        editor.wait(1000.0)
+        assert editor.move_on().outcome() == KEPT
+        editor.become("new", *editor.lines, after=100.0).put(1, "return x", after=100.0).wait(1000.0)
         assert self.survived(editor) == [(30, True), (120, True), (300, False), (600, False)]
         times = [event.at - inserted for event in editor.events if event.kind is EventKind.SURVIVED]
         assert times == list(SURVIVAL)
@@ -532,33 +393,23 @@ class TestSurvival:
     )
     def test_with_what_changed_of_what_was_accepted(self, then: str, distance: float) -> None:
         """What stands around it does not count."""
-        editor = offered("return ", "x + 1")
-        editor.put(0, "return x + 1")
-        editor.put(0, *([then] if then else []))
+        editor = offered("return ", "x + 1").put(0, "return x + 1").put(0, *([then] if then else []))
         editor.wait(40.0)
         ((event),) = [one for one in editor.events if one.kind is EventKind.SURVIVED]
         assert event.data["distance"] == distance
 
     def test_a_deleted_line_did_not_survive(self) -> None:
-        editor = offered("return ", "x + 1")
-        editor.put(0, "return x + 1")
-        editor.put(0)
-        editor.wait(130.0)
-        assert self.survived(editor) == [(30, False), (120, False)]
+        deleted = offered("return ", "x + 1").put(0, "return x + 1").put(0).wait(130.0)
+        assert self.survived(deleted) == [(30, False), (120, False)]
 
     def test_ends_with_the_document(self) -> None:
-        editor = offered("return ", "x + 1")
-        editor.put(0, "return x + 1")
-        editor.close()
+        editor = offered("return ", "x + 1").put(0, "return x + 1").close()
         assert editor.tracker.deadline is None
         editor.events += editor.tracker.tick(editor.now + 1000)
         assert self.survived(editor) == []
 
     def test_what_was_typed_has_none(self) -> None:
-        editor = offered("return ", "x + 1")
-        editor.type(0, "x + 1")
-        editor.wait(1000)
-        assert self.survived(editor) == []
+        assert self.survived(offered("return ", "x + 1").type(0, "x + 1").wait(1000)) == []
 
 
 class TestDiagnostics:
@@ -567,22 +418,13 @@ class TestDiagnostics:
     def test_goes_when_the_line_is_changed_or_it_is_settled(self) -> None:
         editor = offered("x = ", "15")
         assert editor.marked() == []
-        editor.put(0, "x = 15")
-        assert editor.marked() == [(0, "s")]
-        editor.type(0, "0")
-        assert editor.marked() == []
-        editor.backspace(0, 1)
-        assert editor.marked() == []
-        settled = offered("x = ", "15")
-        settled.put(0, "x = 15")
-        settled.save()
-        assert settled.marked() == []
+        assert editor.put(0, "x = 15").marked() == [(0, "s")]
+        assert editor.type(0, "0").marked() == []
+        assert editor.backspace(0, 1).marked() == []
+        assert offered("x = ", "15").put(0, "x = 15").save().marked() == []
 
     def test_goes_when_it_is_reviewed_with_all_that_said_the_same(self) -> None:
-        editor = Editor("x = ", "y = ")
-        editor.show(0, "15", "earlier")
-        editor.show(0, "15", "later")
-        editor.show(1, "16", "other")
+        editor = Editor("x = ", "y = ").show(0, "15", "earlier").show(0, "15", "later").show(1, "16", "other")
         editor.become("x = 15", "y = 16")
         assert editor.marked() == [(0, "later"), (1, "other")]
         assert editor.tracker.reviewed("later")
@@ -591,21 +433,15 @@ class TestDiagnostics:
         assert not editor.tracker.reviewed("unheard of")
 
     def test_a_review_is_of_what_is_there_now(self) -> None:
-        editor = offered("x = ", "15", "first")
-        editor.put(0, "x = 15")
-        editor.show(0, " + y", "second")
+        editor = offered("x = ", "15", "first").put(0, "x = 15").show(0, " + y", "second")
         assert editor.tracker.reviewed("first")
-        editor.put(0, "x = 15 + y")
-        assert editor.marked() == [(0, "second")]
+        assert editor.put(0, "x = 15 + y").marked() == [(0, "second")]
 
     @pytest.mark.parametrize("where", [0, 3])
     def test_follows_a_line_that_is_moved(self, where: int) -> None:
-        editor = Editor("a", "x = ", "b", "c", "d")
-        editor.show(1, "15")
-        editor.put(1, "x = 15")
+        editor = Editor("a", "x = ", "b", "c", "d").show(1, "15").put(1, "x = 15")
         rest = ["a", "b", "c", "d"]
-        editor.become(*rest[:where], "x = 15", *rest[where:])
-        assert editor.marked() == [(where, "s")]
+        assert editor.become(*rest[:where], "x = 15", *rest[where:]).marked() == [(where, "s")]
 
 
 def test_an_event_cannot_carry_text() -> None:
@@ -613,53 +449,35 @@ def test_an_event_cannot_carry_text() -> None:
         Event("s", EventKind.ACCEPTED, 0.0, {"line": "password = 'secret'"})  # type: ignore[dict-item]
 
 
-class TestManyAtOnce:
-    def test_a_survivor_whose_place_is_taken_costs_no_label(self) -> None:
-        """At one late tick the last survival of the oldest is due, and another one settles and survives."""
-        most = FOLLOWED_AT_MOST
-        editor = Editor(*[f"x{n} = " for n in range(most + 1)])
-        for n in range(most):
-            editor.show(n, "15", str(n))
-        editor.become(*[f"x{n} = 15" for n in range(most)], editor.lines[most])
-        editor.save()
-        editor.wait(SURVIVAL[-1] - 10)
-        editor.show(most, "16", "last")
-        editor.put(most, f"x{most} = 16")
-        editor.put(0, "elsewhere")
-        editor.now += SETTLE_AFTER + 10
-        editor.events += editor.tracker.tick(editor.now)
-        assert editor.outcome("last") == KEPT
-        due = [e for e in editor.events if e.kind is EventKind.SURVIVED and e.suggestion_id == "0"]
-        assert [event.data["seconds"] for event in due] == list(SURVIVAL)
-        assert editor.tracker.deadline is not None
+def test_a_survivor_whose_place_is_taken_costs_no_label() -> None:
+    """At one late tick the last survival of the oldest is due, and another one settles and survives."""
+    most = FOLLOWED_AT_MOST
+    editor = Editor(*[f"x{n} = " for n in range(most + 1)])
+    for n in range(most):
+        editor.show(n, "15", str(n))
+    editor.become(*[f"x{n} = 15" for n in range(most)], editor.lines[most]).save().wait(SURVIVAL[-1] - 10)
+    editor.show(most, "16", "last").put(most, f"x{most} = 16").put(0, "elsewhere")
+    editor.now += SETTLE_AFTER + 10
+    editor.events += editor.tracker.tick(editor.now)
+    assert editor.outcome("last") == KEPT
+    due = [e for e in editor.events if e.kind is EventKind.SURVIVED and e.suggestion_id == "0"]
+    assert [event.data["seconds"] for event in due] == list(SURVIVAL)
+    assert editor.tracker.deadline is not None
 
 
 def test_a_moved_block_with_like_lines_keeps_its_label() -> None:
     """Told by the neighbour: the text alone stands in two places."""
-    editor = Editor(
-        "def f(a, b):", "    x = load()", "    if a:", "        return None", "    if b:", "        ", "#"
+    load, condition, returned = "    x = load()", "    if a:", "        return None"
+    editor = Editor("def f(a, b):", load, condition, returned, "    if b:", "        ", "#").show(
+        5, "return None"
     )
-    editor.show(5, "return None")
-    editor.put(5, "        return None")
-    editor.become(
-        "def f(a, b):",
-        "    if a:",
-        "        return None",
-        "    if b:",
-        "        return None",
-        "    x = load()",
-        "#",
-    )
-    editor.move_on()
-    assert editor.outcome() == (True, How.KEPT)
+    editor.put(5, returned).become("def f(a, b):", condition, returned, "    if b:", returned, load, "#")
+    assert editor.move_on().outcome() == KEPT
 
 
 def test_deleted_before_anybody_could_read_it_is_not_wrong() -> None:
-    editor = Editor("a = 1", "", "#")
-    editor.show(1, "net = 5")
-    editor.become("a = 1", "#", after=0.2)
-    editor.move_on()
-    assert editor.outcome() == (None, How.UNREAD)
+    editor = Editor("a = 1", "", "#").show(1, "net = 5").become("a = 1", "#", after=0.2)
+    assert editor.move_on().outcome() == UNREAD
 
 
 @pytest.mark.parametrize("suffix", [", x, y)", ", q)"])
@@ -668,8 +486,7 @@ def test_the_sure_part_is_looked_for_where_the_suggestion_was(suffix: str) -> No
     editor = Editor(f"f({suffix}", "")
     one = attrs.evolve(suggestion("x, y"), sure=Sure(1, 0.97))
     editor.events += editor.tracker.shown(URI, editor.lines, 0, f"f(x, y{suffix}", one, editor.now)
-    editor.put(0, f"f(x, z{suffix}")
-    editor.move_on()
+    editor.put(0, f"f(x, z{suffix}").move_on()
     (settled,) = [event for event in editor.events if event.label]
     assert settled.data == {"sureRight": True}
 
@@ -677,18 +494,14 @@ def test_the_sure_part_is_looked_for_where_the_suggestion_was(suffix: str) -> No
 @pytest.mark.parametrize("lost", ["first", "last"])
 @pytest.mark.parametrize("undone", [True, False])
 def test_a_deleted_line_of_a_summary_comes_back_as_it_was(lost: str, undone: bool) -> None:
-    before, summary = ("def f(a):", "    return a"), ('    """Return the price', '    of all."""')
-    lines = [before[0], *summary, before[1]]
-    editor = Editor(*before)
-    editor.lines = [*lines]
-    places = [(1, summary[0]), (2, summary[1])]
+    lines = ("def f(a):", '    """Return the price', '    of all."""', "    return a")
+    editor = Editor(*lines)
+    places = [(1, lines[1]), (2, lines[2])]
     editor.events += editor.tracker.made(URI, editor.lines, places, suggestion("x"), editor.now)
-    without = [line for at, line in enumerate(lines) if at != (1 if lost == "first" else 2)]
-    editor.become(*without)
+    editor.become(*(line for at, line in enumerate(lines) if at != (1 if lost == "first" else 2)))
     if undone:
         editor.become(*lines)
-    editor.move_on()
-    assert editor.outcome() == ((True, How.KEPT) if undone else (False, How.EDITED))
+    assert editor.move_on().outcome() == (KEPT if undone else EDITED)
 
 
 CODE = ("int f() {", "  return 1;", "}", "")
@@ -707,20 +520,15 @@ def test_a_comment_left_alone_is_kept_and_marked_until_it_settles() -> None:
     editor = editor_with_a_comment()
     assert editor.kinds() == [EventKind.SHOWN, EventKind.INSERTED]
     assert editor.marked() == [(1, "s")]
-    editor.put(5, "  return 2;")
-    editor.wait(SETTLE_AFTER + 1)
-    assert editor.outcome() == KEPT
+    assert editor.put(5, "  return 2;").wait(SETTLE_AFTER + 1).outcome() == KEPT
     assert editor.marked() == []
 
 
 def test_lines_above_and_more_of_a_comment_leave_it_kept() -> None:
     """The user may say more around the sentence; what was suggested is still there."""
-    editor = editor_with_a_comment()
-    editor.become("// above", *editor.lines)
-    editor.become(*editor.lines[:4], " * @return one", *editor.lines[4:])
-    editor.put(3, " * is a number. Always.")
-    editor.save()
-    assert editor.outcome() == KEPT
+    editor = editor_with_a_comment().become("// above", *COMMENT, *CODE)
+    editor.become(*editor.lines[:4], " * @return one", *editor.lines[4:]).put(3, " * is a number. Always.")
+    assert editor.save().outcome() == KEPT
 
 
 @pytest.mark.parametrize(
@@ -735,27 +543,20 @@ def test_lines_above_and_more_of_a_comment_leave_it_kept() -> None:
     ],
 )
 def test_a_comment_with_a_line_changed_gone_or_moved_is_edited(lines: tuple[str, ...]) -> None:
-    editor = editor_with_a_comment()
-    editor.become(*lines)
-    editor.save()
+    editor = editor_with_a_comment().become(*lines).save()
     assert editor.outcome() == EDITED
     assert editor.marked() == []
 
 
 def test_a_change_that_is_undone_is_none() -> None:
-    editor = editor_with_a_comment()
-    editor.become(*COMMENT[:2], " * is", " */", *CODE)
+    editor = editor_with_a_comment().become(*COMMENT[:2], " * is", " */", *CODE)
     assert editor.marked() == []
-    editor.become(*COMMENT, *CODE)
-    assert editor.marked() == [(1, "s")]
-    editor.close()
-    assert editor.outcome() == KEPT
+    assert editor.become(*COMMENT, *CODE).marked() == [(1, "s")]
+    assert editor.close().outcome() == KEPT
 
 
 @given(above=st.lists(st.sampled_from(["x", "", " */", "int g() {"]), max_size=4))
 def test_a_comment_is_found_wherever_it_moves(above: list[str]) -> None:
-    editor = editor_with_a_comment()
-    editor.become(*above, *editor.lines)
+    editor = editor_with_a_comment().become(*above, *COMMENT, *CODE)
     assert editor.marked() == [(1 + len(above), "s")]
-    editor.save()
-    assert editor.outcome() == KEPT
+    assert editor.save().outcome() == KEPT
