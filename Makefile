@@ -131,7 +131,7 @@ soak: $(VENV)/.dev model ## Four editors at work for an hour; ARGS: --minutes 5
 	$(bin)/python tests/programs/soak.py $(ARGS)
 
 .PHONY: bench
-bench: $(VENV)/.dev ## Time the calibration library beside scikit-learn, the features of a suggestion, and the store
+bench: $(VENV)/.dev ## Time the calibration library beside scikit-learn, the features of a suggestion, and refits
 	$(bin)/python -m pytest tests/benchmarks -m long --benchmark-group-by=group --benchmark-columns=median,min,max $(ARGS)
 	$(bin)/python tests/programs/text_features_speed.py
 	$(bin)/python tests/programs/store_speed.py
