@@ -135,10 +135,7 @@ LONG = {
     "test_languages.py": {"test_hostile_source_neither_crashes_nor_hangs"},
     "test_paper.py": {"TestReport"},
     "test_parsing.py": {"test_parsing_again_and_again_takes_no_memory"},
-    "test_personalisation.py": {
-        "test_a_certificate_is_given_and_revoked_on_drift",
-        "test_where_there_is_none_nothing_is_gained_and_next_to_nothing_lost",
-    },
+    "test_personalisation.py": {"test_where_there_is_none_nothing_is_gained_and_next_to_nothing_lost"},
     "test_poisoned_labels.py": {"test_a_few_poisoned_sets"},
     "test_pooled_curves.py": {
         "test_languages_never_seen_are_calibrated",

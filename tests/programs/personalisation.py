@@ -1,6 +1,6 @@
 """What labels of one's own are worth, on real lines: each project of some records is a user.
 
-    python tests/programs/personalisation.py [RECORDS...] [--others FILE] [--seeds N] [--json FILE]
+    python tests/programs/personalisation.py [RECORDS...] [--others FILE] [--seeds N]
 
 RECORDS: files of records, or journals of a run that goes on, of lines of few projects each; the lines of a
 user arrive in the order of their files. --others: records of many projects, on which the shipped calibrator
@@ -17,18 +17,15 @@ confidences of
 - personal: a personal one, from labels of suggestions that were shown.
 
 Then the same users with a truth that is shifted by 1 in log-odds from the shipped calibrator, and with one
-that is just it: what is found there is there, and what is not is chance. Last, certificates on each user's
-stream, where every line is shown, and labels until they are revoked when half as much is kept.
+that is just it: what is found there is there, and what is not is chance.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import attrs
 import numpy as np
@@ -41,12 +38,11 @@ from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.fitting import LabelledAnswers, fit_calibrator
 from lsp_calib.calibration.calibrators.purpose import Purpose
-from lsp_calib.calibration.certificates import Promise
 from lsp_calib.calibration.logistic import log_odds, sigmoid
 from lsp_calib.calibration.validation import grouped_folds
 from lsp_calib.corpus.places import INSERTING
 from lsp_calib.corpus.records import Header, Record
-from lsp_calib.feedback.personalisation import refit_from_feedback, refit_where_due, watch_labels
+from lsp_calib.feedback.personalisation import refit_from_feedback
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.values import Evidence
 
@@ -58,8 +54,6 @@ AFTER = (5, 10, 20, 30, 50, 100)
 SHOWN = 1 / 3
 SHIFT = 1.0
 LEVEL = 0.05
-CERTIFIED_AFTER = (50, 100, 200)
-DRIFT_AT_MOST = 400
 TODAY = "2026-01-02"
 BEGIN = 1.7e9
 # Where stores are made: on a disk each transaction would wait for it.
@@ -277,119 +271,25 @@ def first_gain(compared: Sequence[Compared], name: str) -> int | None:
     return lasting
 
 
-@attrs.frozen
-class Promised:
-    """Certificates of one user. standing: by number of labels (certified, share accepted, promise broken).
-    until_revoked: labels with drift; None if it was not revoked, or there was none."""
-
-    standing: Mapping[int, tuple[bool, float, bool]]
-    watched: bool
-    until_revoked: int | None
-
-
-def certified(user: User, rule: tuple[float, float], seed: int, promise: Promise) -> Promised:
-    """A stream in which every line is shown and the product refits where it is due."""
-    rng = np.random.default_rng(seed)
-    wanted = _kept(user.truth, rule)
-    n = min(len(user.evidences), max(CERTIFIED_AFTER))
-    standing: dict[int, tuple[bool, float, bool]] = {}
-    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
-        learner = Learner(user, Path(folder), seed)
-        # The promise is wanted from the beginning: what comes later may be set aside for it.
-        watch_labels(learner.store, learner.calibrators, learner.purpose, promise)
-        for line in range(n):
-            _one_more(learner, line, bool(rng.random() < wanted[line]), promise)
-            refit_where_due(
-                learner.store,
-                learner.calibrators,
-                learner.purpose.model,
-                learner.purpose.prompt_version,
-                TODAY,
-                promise,
-            )
-            if line + 1 in CERTIFIED_AFTER:
-                standing[line + 1] = _standing(learner, wanted, promise)
-        # At some of the lines nothing was suggested: for the last number, all that there are count.
-        standing.setdefault(max(CERTIFIED_AFTER), _standing(learner, wanted, promise))
-        watched, until = _holds(learner), None
-        for k in range(DRIFT_AT_MOST if watched else 0):
-            line = int(rng.integers(0, wanted.size))
-            _one_more(learner, line, bool(rng.random() < wanted[line] / 2.0), promise)
-            if not _holds(learner):
-                until = k + 1
-                break
-        learner.store.close()
-    return Promised(standing, watched, until)
-
-
-def _one_more(learner: Learner, line: int, correct: bool, promise: Promise) -> None:
-    learner.label([line], [correct])
-    watch_labels(learner.store, learner.calibrators, learner.purpose, promise)
-
-
-def _holds(learner: Learner) -> bool:
-    return learner.calibrators.ledger(learner.purpose).holds(learner.calibrator.id)
-
-
-def _standing(learner: Learner, wanted: FloatArray, promise: Promise) -> tuple[bool, float, bool]:
-    ledger, calibrator = learner.calibrators.ledger(learner.purpose), learner.calibrator
-    threshold = ledger.certificate(calibrator.id, promise).threshold
-    if threshold is None:
-        return False, 0.0, False
-    above = calibrator.probabilities(learner.user.evidences) >= threshold
-    error = 1.0 - float(wanted[above].mean()) if above.any() else 0.0
-    return True, float(above.mean()), error > promise.risk
-
-
 def _row(*cells: object) -> str:
     return f"| {' | '.join(map(str, cells))} |"
 
 
-def tables(
-    everyone: Sequence[User], after: Sequence[int], seeds: int, *, certificates: bool
-) -> Iterator[tuple[str, Any]]:
-    """(line of the tables, figures): figures None for lines without."""
-    truths = (("real", None), ("as shipped", 0.0), ("shifted by 1", SHIFT))
-    for title, shift in truths:
-        yield f"\n{title}: {len(everyone)} users, {seeds} seeds\n", None
+def tables(everyone: Sequence[User], after: Sequence[int], seeds: int) -> Iterator[str]:
+    """The lines of the tables."""
+    for title, shift in (("real", None), ("as shipped", 0.0), ("shifted by 1", SHIFT)):
+        yield f"\n{title}: {len(everyone)} users, {seeds} seeds\n"
         heads = ("keeps", "calibrator", "lines", "Brier", "difference to shipped (95 %)", "better", "worse")
-        yield _row(*heads), None
-        yield _row(*["---"] * len(heads)), None
+        yield _row(*heads)
+        yield _row(*["---"] * len(heads))
         for rule in RULES:
             told = [user if shift is None else user.shifted(shift) for user in everyone]
             compared = compare([score(one, rule, after, seeds, k) for k, one in enumerate(told)])
+            keeps = f"{rule[0]:.0%}, {rule[1]:.0%}"
             for one in compared:
                 span = f"{one.difference:+.4f} ({one.low:+.4f} to {one.high:+.4f})"
-                cells = (f"{rule[0]:.0%}, {rule[1]:.0%}", one.name, one.after or "", f"{one.brier:.4f}", span)
-                yield (
-                    _row(*cells, one.better, one.worse),
-                    {"truth": title, "rule": rule, **attrs.asdict(one)},
-                )
-            gains = {"personal": first_gain(compared, "personal")}
-            yield f"{title}, {rule[0]:.0%}, {rule[1]:.0%}: a gain from so many lines on: {gains}", gains
-    for rule, promise in ((RULES[0], Promise()), (RULES[0], Promise(risk=0.2)), (RULES[1], Promise())):
-        if not certificates:
-            break
-        ones = [
-            certified(user, rule, 1000 * s + k, promise)
-            for s in range(seeds)
-            for k, user in enumerate(everyone)
-        ]
-        parts = list[str]()
-        for n in CERTIFIED_AFTER:
-            now = [one.standing[n] for one in ones if n in one.standing]
-            if now:
-                having, accepts, broken = (float(np.mean([one[k] for one in now])) for k in range(3))
-                parts.append(
-                    f"{n} labels: {having:.0%} certified, {accepts:.1%} accepted, {broken:.1%} broken"
-                )
-        waits = sorted(one.until_revoked or DRIFT_AT_MOST + 1 for one in ones if one.watched)
-        middle = waits[len(waits) // 2] if waits else None
-        yield (
-            f"certificates, keeps {rule[0]:.0%}, {rule[1]:.0%}, promise {promise.risk:.0%}: "
-            f"{'; '.join(parts)}; with drift revoked after {middle} labels (median of {len(waits)})",
-            {"rule": rule, "risk": promise.risk, "cells": parts, "waits": waits},
-        )
+                yield _row(keeps, one.name, one.after or "", f"{one.brier:.4f}", span, one.better, one.worse)
+            yield f"{title}, {keeps}: a gain from so many lines on: {first_gain(compared, 'personal')}"
 
 
 def main() -> None:
@@ -399,19 +299,11 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--after", type=int, nargs="+", default=list(AFTER), help="numbers of lines")
     parser.add_argument("--fewest", type=int, default=150, help="users with fewer lines are left out")
-    parser.add_argument("--without-certificates", action="store_true")
-    parser.add_argument("--json", type=Path, help="write the figures to this file")
     given = parser.parse_args()
     everyone = users(given.records, given.others, fewest=given.fewest)
     print(f"{len(everyone)} users, {sum(len(one.evidences) for one in everyone)} lines", flush=True)
-    figures = []
-    for line, figure in tables(
-        everyone, given.after, given.seeds, certificates=not given.without_certificates
-    ):
+    for line in tables(everyone, given.after, given.seeds):
         print(line, flush=True)
-        figures += [] if figure is None else [figure]
-    if given.json:
-        given.json.write_text(json.dumps(figures, indent=1) + "\n", "utf-8")
 
 
 if __name__ == "__main__":

@@ -3,9 +3,9 @@
     python tests/programs/real_functions.py FOLDER... --broken 150
 
 Each FOLDER holds `projects` (Python) and `projects-LANGUAGE`, as `lsp-calib data pull` makes them; for a
-language without a pinned set, put checkouts there. Of each language N functions are looked for, up to three of
-a file: below the first line of the body of the nearest function of several lines above, a call is begun, and
-its bracket is open. Told is how many are found with the same code, and with the same documentation.
+language without a pinned set, put checkouts there. Of each language N functions are looked for, up to three
+of a file: below the first line of the body of the nearest function of several lines above, a call is begun,
+and its bracket is open. Told is how many are found with the same code, and with the same documentation.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What refits on many labels cost: `python tests/programs/store_speed.py [--labels N]`.
 
-Refits on so many labels and on as many as a refit takes at most, each in a process of its own; and how far the
-confidences of a refit that takes five times as many differ. Quote the figures of a quiet machine.
+Refits on so many labels and on as many as a refit takes at most, each in a process of its own; and how far
+the confidences of a refit that takes five times as many differ. Quote the figures of a quiet machine.
 """
 
 from __future__ import annotations

@@ -84,16 +84,3 @@ def test_lines_arrive_in_the_order_of_their_files_from_a_journal_too(tmp_path: P
         places = [record.item.rsplit(":", 2) for record, _ in stream]
         assert places == sorted(places, key=lambda place: (place[0], int(place[1]), int(place[2])))
         assert len({file for file, _, _ in places}) > 1
-
-
-def test_a_certificate_is_given_and_revoked_on_drift(everyone: list[study.User]) -> None:
-    """Some of the users of whom nearly all is right get one; when half is kept, each of them goes."""
-    user = everyone[0].shifted(6.0)
-    many = study.User(user.name, list(user.evidences) * 3, np.tile(user.truth, 3), user.start)
-    found = [study.certified(many, RULE, seed, study.Promise(risk=0.2)) for seed in range(1, 5)]
-    assert not any(standing[2] for one in found for standing in one.standing.values())
-    until = [one.until_revoked for one in found if one.watched]
-    revoked = [n for n in until if n is not None]
-    assert until
-    assert len(revoked) == len(until), f"more than {study.DRIFT_AT_MOST} labels"
-    assert np.median(revoked) < 100
