@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from pathlib import PurePath
 
 import pytest
 from language_samples import SAMPLES
@@ -82,23 +83,15 @@ def test_a_language_is_known_by_the_names_that_editors_send(sent: str, language:
 def test_text_gets_completions_only_if_its_language_is_named(language: str) -> None:
     """The last four are VS Code's, of what is written for language models."""
     assert not is_chosen(language, ("*",))
-    assert is_chosen(
-        language,
-        (
-            "*",
-            language,
-        ),
-    )
+    assert is_chosen(language, ("*", language))
 
 
 def test_each_language_with_a_grammar_has_a_name_and_file_names() -> None:
     for language in LANGUAGES:
         assert has_grammar(language)
         assert name_of(language) != language
-    from pathlib import PurePath
-
-    endings = [".c", ".cpp", ".cs", ".go", ".java", ".js", ".jsx", ".php", ".py", ".rb", ".rs", ".ts", ".tsx"]
-    assert {language_of(PurePath(f"a{ending}")) for ending in endings} == set(LANGUAGES)
+    endings = ["c", "cpp", "cs", "go", "java", "js", "jsx", "php", "py", "rb", "rs", "ts", "tsx"]
+    assert {language_of(PurePath(f"a.{ending}")) for ending in endings} == set(LANGUAGES)
 
 
 @pytest.mark.parametrize(
@@ -182,19 +175,11 @@ def test_a_condition_that_ifdef_splits_is_no_function(language: str) -> None:
 @pytest.mark.parametrize(
     ("language", "source"),
     [
-        ("ruby", "def f = 1"),
-        ("ruby", "class A; def f = 1 end"),
-        ("javascript", "f=a=>a"),
-        ("javascript", "class A{f=a=>a}"),
-        ("javascript", "x={f(){}}"),
-        ("go", "func f(){}"),
-        ("python", "def f(): 1"),
-        ("php", "<?php function f(){}"),
-        ("csharp", "class A{int f()=>1;}"),
-        ("rust", "fn f(){}"),
-        ("c", "int f(){}"),
-        ("java", "class A{int f(){}}"),
-        ("typescript", "class A{f(){}}"),
+        *(("ruby", source) for source in ("def f = 1", "class A; def f = 1 end")),
+        *(("javascript", source) for source in ("f=a=>a", "class A{f=a=>a}", "x={f(){}}")),
+        *(("go", "func f(){}"), ("python", "def f(): 1"), ("php", "<?php function f(){}")),
+        *(("csharp", "class A{int f()=>1;}"), ("rust", "fn f(){}"), ("c", "int f(){}")),
+        *(("java", "class A{int f(){}}"), ("typescript", "class A{f(){}}")),
     ],
 )
 def test_the_smallest_functions_are_found(language: str, source: str) -> None:
@@ -237,35 +222,33 @@ def test_most_lines_without_one_of_their_brackets_are_broken(language: str) -> N
     assert len(missed) <= 0.28 * places, missed
 
 
-@pytest.mark.parametrize(
-    ("language", "above", "good", "bad"),
-    [
-        ("javascript", "function f(a) {\n  if (a) {", "    return g(a,", "    return g(a b);"),
-        ("javascript", "const f = () => {", "  const x = `a", "  const x = a]);"),
-        ("javascript", "f(function () {", "  /* because", "  var = 3;"),
-        ("typescript", "class A {\n  m(a: B) {", "    const x: Map<string, {", "    const x: = 1;"),
-        ("java", "class A {\n    void m() {", "        if (x && y) {", "        int = x y;"),
-        ("java", "class A {\n    int x;", "    public void m() throws E {", "    public public ) m() {"),
-        ("go", "func f() {\n\tif a {", "\t} else if b := g(); b {", "\tx := := 2;"),
-        ("rust", "impl A {\n    fn f(&self) {", "        let x = match self {", "        let = ) 1;"),
-        ("c", "int f(void)\n{", "    for (int i = 0; i < n; i++) {", "    int x = (1 2);"),
-        (
-            "csharp",
-            "class A\n{\n    void M()\n    {",
-            "        if (x is { } y && y > 1)",
-            "        int = x y;",
-        ),
-        ("csharp", "namespace A;\nclass B {", "    public int Size { get; }", "    public int ) M() {"),
-        ("ruby", "class A\n  def f(x)\n    if x", "      x.each do |y|", "      x = = 2"),
-        ("ruby", "class A\n  def f(x)\n    return 1 if x", "    @a ||= begin", "    g(x))"),
-        ("ruby", "def f(x)\n  x.map { |y|", "    y ? [1,", "    y ]"),
-        ("php", "<?php\nfunction f($a) {", "    if ($a > 1) {", "    $x = = 3;"),
-        ("php", "class A {\n  public function f() {", "    return array_map(fn($x) => [", "    return 1 2;"),
-        ("cpp", "namespace a {\nclass B {", "    template <typename T> void f(T t) {", "    int int f(] {"),
-    ],
-)
-def test_an_open_brace_above_is_not_the_lines_fault(language: str, above: str, good: str, bad: str) -> None:
-    lines = [*above.split("\n"), ""]
+# A language and what stands above the end of a document; a line that fits there, and one that does not.
+ENDS = """
+javascript: function f(a) {⏎  if (a) { ¦     return g(a, ¦     return g(a b);
+javascript: const f = () => { ¦   const x = `a ¦   const x = a]);
+javascript: f(function () { ¦   /* because ¦   var = 3;
+typescript: class A {⏎  m(a: B) { ¦     const x: Map<string, { ¦     const x: = 1;
+java: class A {⏎    void m() { ¦         if (x && y) { ¦         int = x y;
+java: class A {⏎    int x; ¦     public void m() throws E { ¦     public public ) m() {
+go: func f() {⏎\tif a { ¦ \t} else if b := g(); b { ¦ \tx := := 2;
+rust: impl A {⏎    fn f(&self) { ¦         let x = match self { ¦         let = ) 1;
+c: int f(void)⏎{ ¦     for (int i = 0; i < n; i++) { ¦     int x = (1 2);
+csharp: class A⏎{⏎    void M()⏎    { ¦         if (x is { } y && y > 1) ¦         int = x y;
+csharp: namespace A;⏎class B { ¦     public int Size { get; } ¦     public int ) M() {
+ruby: class A⏎  def f(x)⏎    if x ¦       x.each do |y| ¦       x = = 2
+ruby: class A⏎  def f(x)⏎    return 1 if x ¦     @a ||= begin ¦     g(x))
+ruby: def f(x)⏎  x.map { |y| ¦     y ? [1, ¦     y ]
+php: <?php⏎function f($a) { ¦     if ($a > 1) { ¦     $x = = 3;
+php: class A {⏎  public function f() { ¦     return array_map(fn($x) => [ ¦     return 1 2;
+cpp: namespace a {⏎class B { ¦     template <typename T> void f(T t) { ¦     int int f(] {
+"""
+
+
+@pytest.mark.parametrize("row", ENDS.strip().split("\n"))
+def test_an_open_brace_above_is_not_the_lines_fault(row: str) -> None:
+    language, _, rest = row.partition(": ")
+    above, good, bad = rest.split(" ¦ ")
+    lines = [*above.split("⏎"), ""]
     assert judged(lines, len(lines) - 1, good, language)["broken"] == 0.0
     assert judged(lines, len(lines) - 1, bad, language)["broken"] == 1.0
 

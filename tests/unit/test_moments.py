@@ -10,7 +10,7 @@ from pathlib import Path
 
 import attrs
 import pytest
-from feedback_scene import MODEL, URI, Editor, settle, show, tier_of
+from feedback_scene import KEPT_IN_PARTS, MODEL, URI, Editor, settle, show, tier_of
 from hypothesis import given
 from hypothesis import strategies as st
 from test_certifying import begun
@@ -29,7 +29,6 @@ from lsp_calib.feedback.report import make_report, to_wire
 from lsp_calib.feedback.report_data import statistics
 from lsp_calib.feedback.store import LabelledRow
 from lsp_calib.feedback.tracked import Moments
-from lsp_calib.feedback.tracker import Tracker
 from lsp_calib.home import shipped_models
 from lsp_calib.values import Evidence, Sure, Tier
 
@@ -55,12 +54,12 @@ def typed_along(
     accepted: int | None = None,
     logprob: float = -0.4,
     when: float = START,
-    was_hidden: bool = False,
+    **more: bool,
 ) -> None:
     """A suggestion that was shown at these moments, by the events that a tracker makes of them. accepted: at
     the moment with this number."""
     (first, p), *_ = moments
-    user.show(name, logprob, when, p=p, typed=first, was_hidden=was_hidden)
+    user.show(name, logprob, when, p=p, typed=first, **more)
     shown = Moments(at(first, p))
     for number, moment in enumerate(moments):
         if number:
@@ -69,18 +68,8 @@ def typed_along(
             shown.accept()
     how = (How.KEPT if accepted is not None else How.TYPED) if correct else How.TYPED_OVER
     label = Label(name, correct, how, when + 1.0)
-    user.store.record_events(
-        [
-            Event(
-                name,
-                EventKind.SETTLED,
-                when + 1.0,
-                label=label,
-                moments=shown.news(),
-                accepted=shown.accepted,
-            )
-        ]
-    )
+    more = {"moments": shown.news(), "accepted": shown.accepted}
+    user.store.record_events([Event(name, EventKind.SETTLED, when + 1.0, label=label, **more)])
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.floats(0, 1)), min_size=1, max_size=40), st.integers(0, 40))
@@ -109,52 +98,36 @@ def test_what_is_kept_of_the_moments(shown: list[tuple[int, float]], accepted: i
 
 
 def test_it_is_accepted_at_the_moment_that_was_on_the_screen() -> None:
-    editor = Editor("total = ", "")
-    editor.show(0, "price(x) + 1", p=0.4)
-    editor.type(0, "price")
-    editor.show(0, "(x) + 1", typed=5, p=0.85)
-    editor.put(0, "total = price(x) + 1")
+    editor = Editor("total = ", "").show(0, "price(x) + 1", p=0.4)
+    editor.type(0, "price").show(0, "(x) + 1", typed=5, p=0.85).put(0, "total = price(x) + 1")
     (inserted,) = [one for one in editor.events if one.kind is EventKind.INSERTED]
     assert (inserted.accepted, inserted.moments) == (at(5, 0.85), (at(5, 0.85),))
     ((_, marked),) = editor.tracker.inserted(URI)
     assert marked.confidence.tier is Tier.ACCEPT, "the mark on the line says what the badge said"
-    editor.show(0, "", typed=12, p=0.99)  # after the accept, nothing is promised any more
-    editor.move_on()
+    editor.show(0, "", typed=12, p=0.99).move_on()  # after the accept, nothing is promised any more
     (settled,) = [one for one in editor.events if one.kind is EventKind.SETTLED]
     assert (settled.accepted, settled.moments) == (at(5, 0.85), ()), "each moment is told once"
 
 
 def test_the_first_part_that_is_taken_is_the_accept() -> None:
-    editor = Editor("total = ", "")
-    editor.show(0, "price(item) + 1", p=0.4)
-    editor.type(0, "pr")
-    editor.show(0, "ice(item) + 1", typed=2, p=0.6)
-    editor.put(0, "total = price(item)")
-    editor.show(0, " + 1", typed=11, p=0.97)
-    editor.put(0, "total = price(item) + 1")
-    editor.move_on()
-    assert editor.outcome() == (True, How.KEPT_IN_PARTS)
+    editor = Editor("total = ", "").show(0, "price(item) + 1", p=0.4)
+    editor.type(0, "pr").show(0, "ice(item) + 1", typed=2, p=0.6).put(0, "total = price(item)")
+    editor.show(0, " + 1", typed=11, p=0.97).put(0, "total = price(item) + 1").move_on()
+    assert editor.outcome() == KEPT_IN_PARTS
     assert editor.events[-1].accepted == at(2, 0.6)
 
 
 def test_a_part_that_was_taken_back_is_no_accept() -> None:
-    editor = Editor("total = ", "")
-    editor.show(0, "price(item) + 1", p=0.4)
-    editor.put(0, "total = price(item)")
-    editor.put(0, "total = ")
-    editor.show(0, "price(item) + 1", p=0.5)
-    editor.put(0, "total = price(item) + 1")
+    editor = Editor("total = ", "").show(0, "price(item) + 1", p=0.4)
+    editor.put(0, "total = price(item)").put(0, "total = ")
+    editor.show(0, "price(item) + 1", p=0.5).put(0, "total = price(item) + 1")
     (inserted,) = [one for one in editor.events if one.kind is EventKind.INSERTED]
     assert inserted.accepted == at(0, 0.5)
 
 
 def test_one_that_was_not_accepted_has_no_such_moment() -> None:
-    editor = Editor("total = ", "")
-    editor.show(0, "price(x) + 1", p=0.4)
-    editor.type(0, "pri")
-    editor.show(0, "ce(x) + 1", typed=3, p=0.55)
-    editor.type(0, "or")
-    editor.move_on()
+    editor = Editor("total = ", "").show(0, "price(x) + 1", p=0.4)
+    editor.type(0, "pri").show(0, "ce(x) + 1", typed=3, p=0.55).type(0, "or").move_on()
     (settled,) = [one for one in editor.events if one.label is not None]
     assert (settled.accepted, settled.moments) == (None, (at(3, 0.55),))
     assert settled.label is not None
@@ -163,11 +136,7 @@ def test_one_that_was_not_accepted_has_no_such_moment() -> None:
 
 def test_the_tracker_takes_the_moment_of_the_first_showing() -> None:
     """An answer that comes late, or was hidden, is first shown when some of it was typed along."""
-    tracker = Tracker()
-    editor = Editor("x = val", "")
-    editor.tracker = tracker
-    editor.show(0, "ue + 1", typed=3, p=0.7)
-    editor.put(0, "x = value + 1")
+    editor = Editor("x = val", "").show(0, "ue + 1", typed=3, p=0.7).put(0, "x = value + 1")
     (inserted,) = [one for one in editor.events if one.kind is EventKind.INSERTED]
     assert (inserted.accepted, inserted.moments) == (at(3, 0.7), ())
 
@@ -309,18 +278,15 @@ class TestCertificates:
 
     def test_one_that_came_later_counts_with_what_was_shown(self, certified: User) -> None:
         """Its calibrator is in force; of another's it would not be known what it had said."""
-        before = self.seen(certified)
-        when = START + 5000
-        show(certified.store, "late", logprobs=(-1.0,), at=when, p=0.99, typed=6)  # by calibrator "c"
-        settle(certified.store, "late", False, when + 1)
-        assert self.seen(certified) == before
-        in_force = certified.in_force().id
-        show(certified.store, "mine", logprobs=(-1.0,), at=when + 2, p=0.99, typed=6)
-        certified.store._connection.execute(
-            "UPDATE suggestions SET calibrator_id = ? WHERE id = 'mine'", (in_force,)
-        )
-        settle(certified.store, "mine", False, when + 3)
-        assert self.seen(certified) == (before[0] + 1, before[1] + 1)
+        before, store = self.seen(certified), certified.store
+        for name, when in (("late", START + 5000), ("mine", START + 5002)):
+            show(store, name, logprobs=(-1.0,), at=when, p=0.99, typed=6)  # by calibrator "c"
+            if name == "mine":
+                of = (certified.in_force().id,)
+                store._connection.execute("UPDATE suggestions SET calibrator_id = ? WHERE id = 'mine'", of)
+            settle(store, name, False, when + 1)
+            counted = int(name == "mine")
+            assert self.seen(certified) == (before[0] + counted, before[1] + counted)
 
     def test_labels_from_later_moments_are_set_aside_and_never_fitted_on(self, user: User) -> None:
         live_certified(user, 200)

@@ -28,69 +28,27 @@ from lsp_calib.inference.remote.server import EventReader
 from lsp_calib.values import Stop, Timing, Token
 
 # As the servers send them, shortened by what is of no use here.
-LLAMA: dict[str, Any] = {
-    "choices": [
-        {
-            "text": " x",
-            "index": 0,
-            "logprobs": {
-                "content": [
-                    {
-                        "id": 856,
-                        "token": " x",
-                        "bytes": [32, 120],
-                        "logprob": -0.5,
-                        "top_logprobs": [
-                            {"id": 856, "token": " x", "bytes": [32, 120], "logprob": -0.5},
-                            {"id": 379, "token": " y", "bytes": [32, 121], "logprob": -1.5},
-                        ],
-                    }
-                ]
-            },
-            "finish_reason": None,
-        }
-    ],
-    "created": 1772367069,
-    "model": "qwen",
-    "system_fingerprint": "b8000-abc",
-    "object": "text_completion",
-    "id": "chatcmpl-1",
-}
-LLAMA_END: dict[str, Any] = {
-    "choices": [{"text": "", "index": 0, "logprobs": None, "finish_reason": "stop"}],
-    "object": "text_completion",
-    "usage": {"completion_tokens": 3, "prompt_tokens": 611, "total_tokens": 614},
-    "timings": {"cache_n": 604, "prompt_n": 7, "prompt_ms": 41.0, "predicted_n": 3, "predicted_ms": 90.1},
-}
-VLLM: dict[str, Any] = {
-    "id": "cmpl-8c16f81d43846721",
-    "object": "text_completion",
-    "created": 1772367069,
-    "model": "Qwen/Qwen2.5-Coder-1.5B",
-    "choices": [
-        {
-            "index": 0,
-            "text": " x",
-            "logprobs": {
-                "text_offset": [0],
-                "token_logprobs": [-0.5],
-                "tokens": [" x"],
-                "top_logprobs": [{" x": -0.5, " y": -1.5, "bytes:\\xe2\\x80": -4.0}],
-            },
-            "finish_reason": "stop",
-            "stop_reason": "\n",
-        }
-    ],
-    "usage": None,
-}
-OLLAMA: dict[str, Any] = {
-    "id": "cmpl-404",
-    "object": "text_completion",
-    "created": 1772367069,
-    "choices": [{"text": " x", "index": 0, "finish_reason": None}],
-    "model": "qwen2.5-coder:1.5b",
-    "system_fingerprint": "fp_ollama",
-}
+LLAMA = r"""{"choices": [{"text": " x", "index": 0, "logprobs": {"content": [{"id": 856, "token": " x",
+  "bytes": [32, 120], "logprob": -0.5, "top_logprobs": [
+    {"id": 856, "token": " x", "bytes": [32, 120], "logprob": -0.5},
+    {"id": 379, "token": " y", "bytes": [32, 121], "logprob": -1.5}]}]}, "finish_reason": null}],
+  "created": 1772367069, "model": "qwen", "system_fingerprint": "b8000-abc", "object": "text_completion"}"""
+LLAMA_END = r"""{"choices": [{"text": "", "index": 0, "logprobs": null, "finish_reason": "stop"}],
+  "usage": {"completion_tokens": 3, "prompt_tokens": 611, "total_tokens": 614},
+  "timings": {"cache_n": 604, "prompt_n": 7, "prompt_ms": 41.0, "predicted_n": 3, "predicted_ms": 90.1}}"""
+VLLM = r"""{"id": "cmpl-8c16f81d43846721", "object": "text_completion", "created": 1772367069,
+  "model": "Qwen/Qwen2.5-Coder-1.5B", "choices": [{"index": 0, "text": " x", "logprobs": {
+    "text_offset": [0], "token_logprobs": [-0.5], "tokens": [" x"],
+    "top_logprobs": [{" x": -0.5, " y": -1.5, "bytes:\\xe2\\x80": -4.0}]},
+  "finish_reason": "stop", "stop_reason": "\n"}], "usage": null}"""
+OLLAMA = r"""{"id": "cmpl-404", "object": "text_completion", "created": 1772367069,
+  "model": "qwen2.5-coder:1.5b", "choices": [{"text": " x", "index": 0, "finish_reason": null}]}"""
+
+
+NAMES = [
+    *("choices", "text", "logprobs", "content", "tokens", "token_logprobs", "top_logprobs", "usage"),
+    *("timings", "token", "bytes", "logprob", "error", "data", "id", "finish_reason"),
+]
 
 
 def event(raw: object) -> Event:
@@ -120,8 +78,8 @@ class TestTheStream:
 class TestAChunk:
     def test_of_llama_server(self) -> None:
         expected = Entry(b" x", -0.5, ((b" x", -0.5), (b" y", -1.5)))
-        assert event(LLAMA) == Event((Chunk(" x", (expected,)),), "qwen")
-        end = event(LLAMA_END)
+        assert read_event(LLAMA) == Event((Chunk(" x", (expected,)),), "qwen")
+        end = read_event(LLAMA_END)
         assert end.chunks == (Chunk(finish="stop"),)
         assert (end.prompt_tokens, end.prompt_reused, end.completion_tokens) == (611, 604, 3)
 
@@ -138,13 +96,13 @@ class TestAChunk:
 
     def test_of_vllm(self) -> None:
         entry = Entry(b" x", -0.5, ((b" x", -0.5), (b" y", -1.5), (b"\xe2\x80", -4.0)))
-        assert event(VLLM).chunks == (Chunk(" x", (entry,), 0, "stop"),)
+        assert read_event(VLLM).chunks == (Chunk(" x", (entry,), 0, "stop"),)
         details = {"prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 8}}
         got = event({"choices": [], "usage": details})
         assert (got.prompt_tokens, got.prompt_reused, got.completion_tokens) == (9, 8, 2)
 
     def test_of_ollama_has_no_log_probabilities(self) -> None:
-        assert event(OLLAMA).chunks == (Chunk(" x"),)
+        assert read_event(OLLAMA).chunks == (Chunk(" x"),)
 
     @pytest.mark.parametrize("token", ["\ufffd", None, 3])
     def test_a_token_that_is_not_spelled_is_of_unknown_bytes(self, token: object) -> None:
@@ -173,13 +131,7 @@ class TestAChunk:
     @pytest.mark.parametrize(
         "text",
         [
-            "",
-            "hello",
-            "[]",
-            "{}",
-            '{"choices": 3}',
-            '{"choices": [3]}',
-            '{"choices": [{"text": 3}]}',
+            *("", "hello", "[]", "{}", '{"choices": 3}', '{"choices": [3]}', '{"choices": [{"text": 3}]}'),
             "[" * 99999,
         ],
     )
@@ -190,32 +142,7 @@ class TestAChunk:
     @given(
         st.recursive(
             st.none() | st.booleans() | st.floats() | st.text(),
-            lambda x: (
-                st.lists(x)
-                | st.dictionaries(
-                    st.sampled_from(
-                        [
-                            "choices",
-                            "text",
-                            "logprobs",
-                            "content",
-                            "tokens",
-                            "token_logprobs",
-                            "top_logprobs",
-                            "usage",
-                            "timings",
-                            "token",
-                            "bytes",
-                            "logprob",
-                            "error",
-                            "data",
-                            "id",
-                            "finish_reason",
-                        ]
-                    ),
-                    x,
-                )
-            ),
+            lambda x: st.lists(x) | st.dictionaries(st.sampled_from(NAMES), x),
         )
     )
     def test_no_json_at_all_does_harm(self, raw: object) -> None:

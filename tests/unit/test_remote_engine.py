@@ -3,35 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
-from openai_server import Exchange, Tok, spoken
+from openai_server import Exchange, Handler, Tok, spoken
 from remote_scene import Play, clean_fixture, play_fixture, request, until  # noqa: F401 - fixtures
 
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
+from lsp_calib.calibration.calibrators.purpose import Purpose
+from lsp_calib.calibration.tiers import RISK_PRESETS
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.service import Completion, CompletionService
-from lsp_calib.errors import (
-    EngineError,
-    ModelError,
-    RequestCancelledError,
-    SettingsError,
-)
+from lsp_calib.errors import EngineError, ModelError, RequestCancelledError, SettingsError
 from lsp_calib.inference import open_engine
-from lsp_calib.inference.choice import (
-    EngineChoice,
-    Remote,
-    base_url,
-    in_the_clear,
-    is_local,
-    is_url,
-)
+from lsp_calib.inference.choice import EngineChoice, Remote, base_url, in_the_clear, is_local, is_url
 from lsp_calib.inference.engine import EngineState, Priority, Sampling
 from lsp_calib.inference.process.client import ModelProcess
 from lsp_calib.inference.remote.engine import RemoteEngine
-from lsp_calib.values import Stop
+from lsp_calib.values import Evidence, ModelIdentity, Stop, Tier
 
 
 class TestAnAnswer:
@@ -99,75 +88,57 @@ class TestWhatIsTyped:
         assert [token.text for token in got.tokens] == ["tu", "rn x", ""]
         assert got.tokens[0].typed_logprob > got.tokens[0].logprob
 
-    async def test_where_the_answer_differs_it_is_sent(self, play: Play) -> None:
-        def model(prompt: str) -> list[Tok]:
-            return spoken("ise X\n") if prompt.endswith("ra") else spoken("return x\n" * 4)
+    async def test_where_the_answer_differs_that_is_broken_off_and_it_is_sent(self, play: Play) -> None:
+        async def handler(exchange: Exchange) -> None:
+            typed = exchange.body["prompt"].endswith("ra")
+            await (scene.server.complete if typed else talking("retu"))(exchange)
 
-        scene = await play(tokens=model)
+        scene = await play(handler=handler, tokens=lambda _: spoken("ise X\n"))
         got = await scene.say(forced="ra")
         assert (got.text, got.doubt) == ("ise X", "")
         assert all(token.typed_logprob == 0 for token in got.tokens)
         first, second = scene.server.completions
         assert second.body["prompt"] == first.body["prompt"] + "ra"
+        await until(lambda: first.broken_off)
 
-    async def test_an_answer_that_differs_is_broken_off(self, play: Play) -> None:
-        async def handler(exchange: Exchange) -> None:
-            if exchange.body["prompt"].endswith("ra"):
-                return await scene.server.complete(exchange)
-            await exchange.head(Content_Type="text/event-stream")
-            await exchange.event({"choices": [{"text": "retu"}]})
-            return await exchange.gone()
 
-        scene = await play(handler=handler)
-        assert (await scene.say(forced="ra")).text == "x"
-        await until(lambda: scene.server.completions[0].broken_off)
+def talking(*texts: str) -> Handler:
+    """A server that sends these tokens, and then goes on without an end."""
+
+    async def handler(exchange: Exchange) -> None:
+        await exchange.head(Content_Type="text/event-stream")
+        for text in texts:
+            token = {"token": text, "logprob": -0.5}
+            listed = {**token, "top_logprobs": [token]}
+            await exchange.event({"choices": [{"text": text, "logprobs": {"content": [listed]}}]})
+        await exchange.gone()
+
+    return handler
 
 
 class TestLeavingIt:
-    async def endless(self, exchange: Exchange) -> None:
-        await exchange.head(Content_Type="text/event-stream")
-        await exchange.event({"choices": [{"text": "a", "logprobs": {"content": [listed("a")]}}]})
-        await exchange.event({"choices": [{"text": "b", "logprobs": {"content": [listed("b")]}}]})
-        await exchange.gone()
-
-    async def test_cancelling_closes_the_connection(self, play: Play) -> None:
-        scene = await play(handler=self.endless)
+    @pytest.mark.parametrize("closed", [False, True], ids=["cancelled", "closed"])
+    async def test_cancelling_or_closing_breaks_it_off(self, play: Play, closed: bool) -> None:
+        scene = await play(handler=talking("a", "b"))
         task = asyncio.create_task(scene.say())
         await until(lambda: scene.server.completions)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
+        if closed:
+            await scene.engine.close()
+        else:
+            task.cancel()
+        with pytest.raises(RequestCancelledError if closed else asyncio.CancelledError):
             await task
         await until(lambda: scene.server.completions[0].broken_off)
         scene.server.handler = None
-        assert (await scene.say()).text == "x"
+        assert closed or (await scene.say()).text == "x"
 
     async def test_the_end_of_a_function_ends_it(self, play: Play) -> None:
         """Servers have no stop for that: they would go on to the most tokens."""
-
-        async def talking(exchange: Exchange) -> None:
-            await exchange.head(Content_Type="text/event-stream")
-            for text in ("    return 1", "\n\n", "print"):
-                await exchange.event({"choices": [{"text": text, "logprobs": {"content": [listed(text)]}}]})
-            await exchange.gone()
-
-        scene = await play(handler=talking)
+        scene = await play(handler=talking("    return 1", "\n\n", "print"))
         got = await scene.say(most=500, one_line=False, function=0)
         assert (got.text, got.stop, len(got.tokens)) == ("    return 1\n", Stop.FUNCTION, 2)
         await until(lambda: scene.server.completions[0].broken_off)
         assert "stop" not in scene.server.completions[0].body
-
-    async def test_closing_the_engine_ends_everything(self, play: Play) -> None:
-        scene = await play(handler=self.endless)
-        task = asyncio.create_task(scene.say())
-        await until(lambda: scene.server.completions)
-        await scene.engine.close()
-        with pytest.raises(RequestCancelledError):
-            await task
-        await until(lambda: scene.server.completions[0].broken_off)
-
-
-def listed(token: str) -> dict[str, Any]:
-    return {"token": token, "logprob": -0.5, "top_logprobs": [{"token": token, "logprob": -0.5}]}
 
 
 async def test_no_more_at_once_than_allowed(play: Play) -> None:
@@ -230,32 +201,14 @@ class TestTheModel:
 class TestTheChoice:
     def test_addresses(self) -> None:
         for good in (
-            "http://localhost:8080",
-            "https://host/v1",
-            "http://[::1]:80/v1/",
-            "https://a.b/openai/x",
-            "http://[fe80::1%25eth0]:1",
-            "http://192.168.1.30:8080",
-            "http://h-1.example.org:80",
+            *("http://localhost:8080", "https://host/v1", "http://[::1]:80/v1/", "https://a.b/openai/x"),
+            *("http://[fe80::1%25eth0]:1", "http://192.168.1.30:8080", "http://h-1.example.org:80"),
         ):
             assert is_url(good)
         for bad in (
-            "",
-            "localhost:8080",
-            "ftp://a",
-            "http://",
-            "http://u:p@a",
-            "http://a?k=1",
-            "http://a/#x",
-            "http://a:99999",
-            "http://a b",
-            "http://ä",
-            "http://a\n",
-            "http://192.168.1.300:8080/v1",
-            "http://[::1]x:80/v1",
-            "http://x[::1]:80/v1",
-            "http://[::g]/v1",
-            "http://[127.0.0.1]/v1",
+            *("", "localhost:8080", "ftp://a", "http://", "http://u:p@a", "http://a?k=1", "http://a/#x"),
+            *("http://a:99999", "http://a b", "http://ä", "http://a\n", "http://192.168.1.300:8080/v1"),
+            *("http://[::1]x:80/v1", "http://x[::1]:80/v1", "http://[::g]/v1", "http://[127.0.0.1]/v1"),
         ):
             assert not is_url(bad)
             with pytest.raises(SettingsError) as caught:
@@ -266,25 +219,14 @@ class TestTheChoice:
 
     def test_what_is_local(self) -> None:
         for here in (
-            "http://localhost:1",
-            "http://127.0.0.1",
-            "http://127.9.9.9:2/v1",
-            "http://[::1]",
-            "http://a.localhost",
-            "http://0.0.0.0:8080",
-            "http://[::]:8080",
-            "http://[::ffff:127.0.0.1]",
+            *("localhost:1", "127.0.0.1", "127.9.9.9:2/v1", "[::1]", "a.localhost", "0.0.0.0:8080"),
+            *("[::]:8080", "[::ffff:127.0.0.1]"),
         ):
-            assert is_local(here)
-            assert in_the_clear(here) == ""
-        for there in (
-            "http://192.168.1.2",
-            "http://localhost.evil.org",
-            "http://host",
-            "http://[::ffff:192.168.1.2]",
-        ):
-            assert not is_local(there)
-            assert "unencrypted" in in_the_clear(there)
+            assert is_local(f"http://{here}")
+            assert in_the_clear(f"http://{here}") == ""
+        for there in ("192.168.1.2", "localhost.evil.org", "host", "[::ffff:192.168.1.2]"):
+            assert not is_local(f"http://{there}")
+            assert "unencrypted" in in_the_clear(f"http://{there}")
         assert in_the_clear("https://host") == ""
 
     async def test_a_server_named_means_the_remote_engine(self) -> None:
@@ -344,3 +286,31 @@ class TestAnotherModel:
     async def test_is_not_the_same_one_by_another_name(self, play: Play, name: str | None) -> None:
         scene = await play(models=["qwen2.5-coder-7b"], answers_as=name)
         assert (await scene.say()).doubt == ""
+
+
+def test_a_doubt_is_the_reason_whatever_the_numbers_and_the_policy() -> None:
+    for judge in (
+        ConfidenceEstimator(CalibratorStore.open()),
+        ConfidenceEstimator(CalibratorStore.open(), RISK_PRESETS["lenient"]),
+    ):
+        model = ModelIdentity("mine", "", "")
+        purpose = Purpose(model, "line-prefix-1", "line", "python")
+        confidence = judge.of(purpose).assess(Evidence((-0.01,) * 4), doubt="it is a liar")
+        assert (confidence.calibrated, confidence.raw, confidence.certified) == (None, None, False)
+        assert (confidence.tier, confidence.reason) == (Tier.REVIEW, "it is a liar")
+        believed = judge.of(purpose).assess(Evidence((-0.01,) * 4))
+        assert believed.raw is not None
+
+
+@pytest.mark.parametrize("dialect", ["ollama", "vllm"])
+async def test_an_answer_in_doubt_is_a_completion_for_review(play: Play, dialect: str) -> None:
+    scene = await play(dialect=dialect, tokens=lambda _: spoken("    return a + b\n"))
+    completion = await CompletionService(scene.engine, ConfidenceEstimator(CalibratorStore.open())).complete(
+        Cursor.at(["def add(a, b):", "    re"], 1, 6, "python")
+    )
+    assert completion is not None
+    assert completion.suggestion.text == "turn a + b"
+    assert bool(completion.evidence.logprobs) == (dialect == "vllm")
+    confidence = completion.suggestion.confidence
+    assert (confidence.raw is None) == (dialect == "ollama")
+    assert ("no log-probabilities" in confidence.reason) == (dialect == "ollama")

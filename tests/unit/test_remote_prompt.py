@@ -7,50 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_calib.inference.models.cards import load_cards
-from lsp_calib.inference.remote.prompt import (
-    card_for_name,
-    family,
-    find_name,
-    flatten,
-    harmless,
-    same_model,
-)
+from lsp_calib.inference.remote.prompt import card_for_name, family, find_name, flatten, harmless, same_model
 from lsp_calib.values import Prompt, Segment
 
 TEXT, CONTROL = Segment.TEXT, Segment.CONTROL
-TOKENS = [
-    *(
-        "<|fim_middle|>",
-        "<|im_end|>",
-        "<|endoftext|>",
-        "<|file_sep|>",
-        "<|eot_id|>",
-        "<｜fim▁end｜>",
-        "<｜User｜>",
-    ),
-    *(
-        "<fim_prefix>",
-        "<fim_middle>",
-        "<file_sep>",
-        "<repo_name>",
-        "<reponame>",
-        "<filename>",
-        "<jupyter_code>",
-    ),
-    *(
-        "<PRE>",
-        "<MID>",
-        "<EOT>",
-        "<s>",
-        "</s>",
-        "<bos>",
-        "<eos>",
-        "<pad>",
-        "<start_of_turn>",
-        "<end_of_turn>",
-    ),
-    *("[INST]", "[/INST]", "<<SYS>>", "[PREFIX]", "[SUFFIX]", "[MIDDLE]", "<unk>", "<end_of_text>"),
-]
+WRITTEN = """
+<|fim_middle|> <|im_end|> <|endoftext|> <|file_sep|> <|eot_id|> <｜fim▁end｜> <｜User｜> <fim_prefix>
+<end_of_text> <fim_middle> <file_sep> <repo_name> <reponame> <filename> <jupyter_code> <PRE> <MID> <EOT> <s>
+</s> <bos> <eos> <pad> <start_of_turn> <end_of_turn> [INST] [/INST] <<SYS>> [PREFIX] [SUFFIX] [MIDDLE] <unk>
+"""
+TOKENS = WRITTEN.split()
 CARD = load_cards()["qwen2.5-coder-1.5b"]
 
 
@@ -149,11 +115,7 @@ class TestNames:
         assert find_name("qwen2.5-coder:1.5b-base", ["qwen2.5-coder:1.5b-instruct"]) is None
         assert same_model("qwen2.5-coder:1.5b-base", "Qwen2.5-Coder-1.5B-base-GGUF")
 
-    def test_a_base_model_has_no_turns(self) -> None:
-        card = card_for_name("qwen2.5-coder:7b-base", load_cards())
-        assert card.completion.layout == "fim"
-        assert card.chat.user_open == ""
-
-    def test_an_unknown_model_is_asked_plainly(self) -> None:
-        card = card_for_name("mystery", load_cards())
-        assert (card.completion.layout, card.chat.user_open) == ("prefix", "")
+    @pytest.mark.parametrize(("name", "layout"), [("qwen2.5-coder:7b-base", "fim"), ("mystery", "prefix")])
+    def test_a_base_model_and_an_unknown_one_have_no_turns(self, name: str, layout: str) -> None:
+        card = card_for_name(name, load_cards())
+        assert (card.completion.layout, card.chat.user_open) == (layout, "")

@@ -76,12 +76,8 @@ class TestTrouble:
         assert len(scene.server.completions) == 4, "it was tried three times"
         scene.server.handler = None
         assert (await scene.say("b")).text == "x"
-        assert [state for state, _ in scene.states] == [
-            EngineState.STARTING,
-            EngineState.READY,
-            EngineState.ERROR,
-            EngineState.READY,
-        ]
+        states = EngineState.STARTING, EngineState.READY, EngineState.ERROR, EngineState.READY
+        assert tuple(state for state, _ in scene.states) == states
 
     @pytest.mark.parametrize("status", [429, 503])
     async def test_a_busy_server_is_asked_again(self, play: Play, status: int) -> None:
@@ -130,10 +126,7 @@ class TestTrouble:
         assert scene.states[-1] == (EngineState.ERROR, str(caught.value))
 
     async def test_a_missing_key_is_not_asked_about_at_every_keystroke(self, play: Play) -> None:
-        async def handler(exchange: Exchange) -> None:
-            await exchange.json({}, 401)
-
-        scene = await play(models_handler=handler)
+        scene = await play(models_handler=refusing("no", 401))
         for _ in range(3):
             with pytest.raises(EngineError, match=KEY_VARIABLE):
                 await scene.say()
@@ -145,28 +138,17 @@ class TestTrouble:
     async def test_redirects_are_not_followed(self, play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(KEY_VARIABLE, SECRET)
         thief = await play()
-
-        async def handler(exchange: Exchange) -> None:
-            await exchange.json({}, 307, Location=f"{thief.server.url}/completions?token=1")
-
-        scene = await play(handler=handler)
+        scene = await play(handler=refusing("", 307, Location=f"{thief.server.url}/completions?token=1"))
         with pytest.raises(EngineError, match="Redirects are disabled") as caught:
             await scene.say()
         assert "remote.url" in str(caught.value)
         assert thief.server.connections == 0
 
     async def test_a_redirect_to_no_address_is_one_and_not_asked_again(self, play: Play) -> None:
-        asked = 0
-
-        async def handler(exchange: Exchange) -> None:
-            nonlocal asked
-            asked += 1
-            await exchange.json({}, 307, Location="http://[::1/")
-
-        scene = await play(handler=handler)
+        scene = await play(handler=refusing("", 307, Location="http://[::1/"))
         with pytest.raises(EngineError, match=r"redirects \(an invalid address\)"):
             await scene.say()
-        assert asked == 1
+        assert len(scene.server.completions) == 1
 
     @pytest.mark.parametrize(
         ("kind", "body"),
@@ -253,23 +235,24 @@ class TestTrouble:
         assert SECRET not in str(caught.value)
 
 
-class TestProxies:
-    async def test_one_from_the_environment_is_used(
-        self, play: Play, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        proxy = await play()
-        monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{proxy.server.port}")
-        scene = await play(remote={"url": "http://model.invalid/v1"})
-        assert (await scene.say()).text == "x"
-        assert proxy.server.completions[0].path == "http://model.invalid/v1/completions"
+async def test_a_proxy_from_the_environment_is_used_but_not_for_this_machine(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proxy = await play()
+    for name in ("HTTP_PROXY", "ALL_PROXY"):
+        monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.server.port}")
+    assert (await (await play()).say()).text == "x"
+    assert proxy.server.connections == 0
+    assert (await (await play(remote={"url": "http://model.invalid/v1"})).say()).text == "x"
+    assert proxy.server.completions[0].path == "http://model.invalid/v1/completions"
 
-    async def test_but_not_for_this_machine(self, play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
-        proxy = await play()
-        monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{proxy.server.port}")
-        monkeypatch.setenv("ALL_PROXY", f"http://127.0.0.1:{proxy.server.port}")
-        scene = await play()
-        assert (await scene.say()).text == "x"
-        assert proxy.server.connections == 0
+
+def key_in(folder: Path, content: bytes = SECRET.encode() + b"\n") -> Path:
+    """A file with a key, of its owner's alone."""
+    file = folder / "key"
+    file.write_bytes(content)
+    file.chmod(0o600)
+    return file
 
 
 class TestTheKey:
@@ -289,21 +272,12 @@ class TestTheKey:
         assert "another model, [key]" in doubt
         assert SECRET not in doubt
 
-    async def test_goes_along_from_a_file_of_its_owners_alone(self, play: Play, tmp_path: Path) -> None:
-        file = tmp_path / "key"
-        file.write_text(SECRET + "\n")
-        file.chmod(0o600)
-        scene = await play(remote={"key_file": file})
-        await scene.say()
-        assert scene.server.asked[0].headers["authorization"] == f"Bearer {SECRET}"
-
     async def test_is_not_looked_for_in_the_workspace(
         self, play: Play, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The server is usually started there: a relative path would lead to a file of the workspace's."""
         monkeypatch.chdir(tmp_path)
-        (tmp_path / "key").write_text(SECRET)
-        (tmp_path / "key").chmod(0o600)
+        key_in(tmp_path)
         scene = await play(remote={"key_file": Path("key")})
         with pytest.raises(SettingsError, match="absolute path"):
             await scene.say()
@@ -312,8 +286,7 @@ class TestTheKey:
     @pytest.mark.skipif(os.name != "posix", reason="access rights are those of POSIX")
     @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660])
     async def test_that_others_can_read_is_not_used(self, play: Play, tmp_path: Path, mode: int) -> None:
-        file = tmp_path / "key"
-        file.write_text(SECRET)
+        file = key_in(tmp_path)
         file.chmod(mode)
         scene = await play(remote={"key_file": file})
         with pytest.raises(SettingsError, match="chmod 600") as caught:
@@ -322,13 +295,11 @@ class TestTheKey:
         assert scene.server.connections == 0
         file.chmod(0o600)
         assert (await scene.say()).text == "x"
+        assert scene.server.asked[0].headers["authorization"] == f"Bearer {SECRET}"
 
     @pytest.mark.parametrize("content", [b"", b"two words", b"a\nb", b"\xff\xfe", b"x" * 5000])
     async def test_that_is_none_is_not_used(self, play: Play, tmp_path: Path, content: bytes) -> None:
-        file = tmp_path / "key"
-        file.write_bytes(content)
-        file.chmod(0o600)
-        scene = await play(remote={"key_file": file})
+        scene = await play(remote={"key_file": key_in(tmp_path, content)})
         with pytest.raises(SettingsError, match="must hold a key"):
             await scene.say()
 
@@ -350,17 +321,12 @@ class TestTheKey:
 
         scene = await play()
         await scene.say(document)
-        for status in (400, 401, 429, 500):
-            scene.server.handler = parrot(status)
+        for handler in (*map(parrot, (400, 401, 429, 500)), Exchange.die):
+            scene.server.handler = handler
             await scene.engine.restart()
             with pytest.raises(EngineError) as caught:
                 await scene.say(document)
             errors.append(caught.value)
-        scene.server.handler = Exchange.die
-        await scene.engine.restart()
-        with pytest.raises(EngineError) as caught:
-            await scene.say(document)
-        errors.append(caught.value)
         said = [record.getMessage() + repr(record.args) for record in caplog.records]
         said += [words for _, words in scene.states]
         while errors:

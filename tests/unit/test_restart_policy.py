@@ -12,58 +12,71 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="exit codes of signal
 SEGV, ILL, BUS, KILL = -11, -4, -7, -9
 
 
-@pytest.mark.parametrize("code", [SEGV, ILL, BUS])
-def test_a_crash_while_loading_is_followed_by_a_careful_start(code: int) -> None:
-    deaths = RestartPolicy()
-    assert "safer way" in deaths.died(code)
-    assert deaths.at_once
-    assert deaths.safety == Safety(careful=True)
+NOTHING, CAREFUL = Safety(), Safety(careful=True)
+# What became of a process, step by step (an acceleration that loaded, "tried" before or not; an answer; a
+# death), and what follows the last death: words of the message, whether it is started at once, how.
+STORIES = {
+    "a crash while loading is followed by a careful start": (
+        ([SEGV], [ILL], [BUS]),
+        "safer way",
+        True,
+        CAREFUL,
+    ),
+    "other deaths demote nothing": (([KILL], [1], [None]), "started again.", True, NOTHING),
+    "a crash before the first answer is one while loading": ((["cpu", SEGV],), "safer way", True, CAREFUL),
+    "it was tried, was fine, and crashed all the same": (
+        (["cpu", SEGV, "cpu tried", SEGV],),
+        "",
+        True,
+        Safety(careful=True, avoid=("cpu",)),
+    ),
+    # Otherwise two accelerations that both do so would take all the deaths there may be.
+    "what crashes after its trial is not tried again": (
+        (["cpu tried", SEGV, "cpu-without-amx tried", SEGV],),
+        "",
+        True,
+        Safety(careful=True, avoid=("cpu", "cpu-without-amx")),
+    ),
+    "a process that has answered waits for the next request": (
+        (["cpu", "answered", SEGV],),
+        "next request",
+        False,
+        NOTHING,
+    ),
+    # Who killed it does not make its request be asked again.
+    "a loaded process that was killed waits as well": ((["cpu", KILL],), "next request", False, NOTHING),
+    # The model runs without them; three deaths would not be enough to find what works.
+    "converted weights are given up at their first crash": (
+        (["cpu-eight-bit", SEGV],),
+        "",
+        True,
+        Safety(careful=True, avoid=("cpu-eight-bit",)),
+    ),
+    "and what runs without them has its trial": (
+        (["cpu-eight-bit", SEGV, "cpu", SEGV],),
+        "",
+        True,
+        Safety(careful=True, avoid=("cpu-eight-bit", "cpu")),
+    ),
+    "an answer makes up for all deaths": ((["cpu", "answered", SEGV] * 10,), "next request", False, NOTHING),
+}
 
 
-@pytest.mark.parametrize("code", [KILL, 1, None])
-def test_other_deaths_demote_nothing(code: int | None) -> None:
-    deaths = RestartPolicy()
-    assert "started again." in deaths.died(code)
-    assert deaths.at_once
-    assert deaths.safety == Safety()
-
-
-def test_a_crash_before_the_first_answer_is_one_while_loading() -> None:
-    deaths = RestartPolicy()
-    deaths.ready("cpu")
-    deaths.died(SEGV)
-    assert deaths.at_once
-    assert deaths.safety == Safety(careful=True)
-    # It was tried, was fine, and crashed all the same.
-    deaths.ready("cpu", tried=True)
-    deaths.died(SEGV)
-    assert deaths.safety == Safety(careful=True, avoid=("cpu",))
-
-
-def test_what_crashes_after_its_trial_is_not_tried_again() -> None:
-    """Otherwise two accelerations that both do so would take all the deaths there may be."""
-    deaths = RestartPolicy()
-    for name in ("cpu", "cpu-without-amx"):
-        deaths.ready(name, tried=True)
-        deaths.died(SEGV)
-        assert not deaths.too_many
-    assert deaths.safety == Safety(careful=True, avoid=("cpu", "cpu-without-amx"))
-
-
-def test_a_process_that_has_answered_waits_for_the_next_request() -> None:
-    deaths = RestartPolicy()
-    deaths.ready("cpu")
-    deaths.answered()
-    assert "next request" in deaths.died(SEGV)
-    assert not deaths.at_once
-    assert deaths.safety == Safety()
-
-
-def test_who_killed_a_loaded_process_does_not_make_its_request_be_asked_again() -> None:
-    deaths = RestartPolicy()
-    deaths.ready("cpu")
-    assert "next request" in deaths.died(KILL)
-    assert not deaths.at_once
+@pytest.mark.parametrize("story", STORIES)
+def test_a_death_is_followed_by_what_the_ones_before_it_say(story: str) -> None:
+    every, said, at_once, safety = STORIES[story]
+    for steps in every:
+        deaths, message = RestartPolicy(), ""
+        for step in steps:
+            if step == "answered":
+                deaths.answered()
+            elif isinstance(step, str):
+                deaths.ready(step.split()[0], tried=step.endswith(" tried"))
+            else:
+                message = deaths.died(step)
+                assert not deaths.too_many
+        assert said in message
+        assert (deaths.at_once, deaths.safety) == (at_once, safety)
 
 
 @pytest.mark.parametrize("code", [SEGV, KILL, None])
@@ -78,25 +91,3 @@ def test_after_three_deaths_it_says_what_to_do(code: int | None) -> None:
     assert "3 times before it answered" in message
     for advice in ("smaller model", "prebuilt", "remote.url", "doctor"):
         assert advice in message
-
-
-def test_an_answer_makes_up_for_all_deaths() -> None:
-    deaths = RestartPolicy()
-    for _ in range(10):
-        deaths.died(SEGV)
-        deaths.ready("cpu")
-        deaths.answered()
-        assert not deaths.too_many
-        assert deaths.safety == Safety()
-
-
-def test_converted_weights_are_given_up_at_their_first_crash() -> None:
-    """The model runs without them; three deaths would not be enough to find what works."""
-    deaths = RestartPolicy()
-    deaths.ready("cpu-eight-bit")
-    deaths.died(SEGV)
-    assert deaths.safety == Safety(careful=True, avoid=("cpu-eight-bit",))
-    deaths.ready("cpu")
-    deaths.died(SEGV)
-    assert deaths.safety == Safety(careful=True, avoid=("cpu-eight-bit", "cpu"))
-    assert not deaths.too_many
