@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import attrs
 import pytest
@@ -16,7 +17,7 @@ from lsp_calib.completion.prompt import Layout, build_prompt
 from lsp_calib.completion.reasons import Nothing, Removal
 from lsp_calib.completion.service import Completion, CompletionService, Hiding, as_prose
 from lsp_calib.inference.engine import LoadedModel
-from lsp_calib.inference.models.cards import ChatFormat, CompletionFormat, ModelCard
+from lsp_calib.inference.models.cards import CompletionFormat, ModelCard, load_cards
 from lsp_calib.values import (
     CalibratorRef,
     Confidence,
@@ -42,19 +43,8 @@ FORMATS = {
 
 
 def card(layout: str) -> ModelCard:
-    return ModelCard(
-        name="m",
-        title="M",
-        licence="Apache-2.0",
-        file="m.gguf",
-        size=0,
-        sha256="0" * 64,
-        quantisation="Q4",
-        context=2048,
-        window=WINDOW,
-        completion=FORMATS[layout],
-        chat=ChatFormat(),
-    )
+    shipped = load_cards()["smollm2-135m"]
+    return attrs.evolve(shipped, window=WINDOW, completion=FORMATS[layout])
 
 
 def key_of(layout: str = "fim") -> Callable[[str, Cursor], bytes | None]:
@@ -72,9 +62,16 @@ def memory(layout: str = "fim", typed_along: TypedAlong = as_at_first) -> Comple
     return CompletionMemory(key_of(layout), typed_along)
 
 
-def completion(cursor: Cursor, text: str, name: str = "an-id") -> Completion:
+def completion(cursor: Cursor, text: str, name: str = "an-id", **of: Any) -> Completion:
+    """of: of the suggestion."""
     suggestion = Suggestion(name, "line", text, CONFIDENCE, "m", 3, "model", Timing(1, 2, 3, 4, 5, 6))
-    return Completion(suggestion, cursor, Evidence((-0.1, -0.2)), MODEL, "v")
+    return Completion(attrs.evolve(suggestion, **of), cursor, Evidence((-0.1, -0.2)), MODEL, "v")
+
+
+def ranked(cursor: Cursor, rank: int, text: str, probability: float) -> Completion:
+    """The suggestion with this rank at its place, which has the rank's number for its id."""
+    confidence = attrs.evolve(CONFIDENCE, calibrated=probability)
+    return completion(cursor, text, str(rank), rank=rank, confidence=confidence)
 
 
 def recalled(known: CompletionMemory, cursor: Cursor) -> Completion | None:
@@ -132,22 +129,18 @@ def test_typing_along_and_back_leaves_the_same_line_id_and_confidence(
     ("text", "doubt"), [("", (3, 5)), ("a.", (1, 3)), ("a.b", (0, 2)), ("a.bc", (0, 1)), ("a.bcd", None)]
 )
 def test_the_span_of_doubt_goes_with_what_is_typed(text: str, doubt: tuple[int, int] | None) -> None:
-    old = completion(Cursor.at(["x = "], 0, 4, "python"), "a.bcd()")
+    old = completion(Cursor.at(["x = "], 0, 4, "python"), "a.bcd()", doubt=(3, 5))
     known = memory()
-    known.remember(
-        DOCUMENT, old.cursor, attrs.evolve(old, suggestion=attrs.evolve(old.suggestion, doubt=(3, 5)))
-    )
-    rest = known_at(known, typed(old.cursor, text))
-    assert rest.suggestion.doubt == doubt
+    known.remember(DOCUMENT, old.cursor, old)
+    assert known_at(known, typed(old.cursor, text)).suggestion.doubt == doubt
 
 
 @pytest.mark.parametrize(("text", "end"), [("", 4), ("a.", 2), ("a.b", 1), ("a.bc", None), ("a.bcd", None)])
 def test_what_can_be_trusted_shrinks_as_it_is_typed(text: str, end: int | None) -> None:
-    old = completion(Cursor.at(["x = "], 0, 4, "python"), "a.bcd()")
     places = (Sure(1, 0.95), Sure(4, 0.9), Sure(7, 0.5))
-    sure = attrs.evolve(old.suggestion, sure=places[1])
+    old = completion(Cursor.at(["x = "], 0, 4, "python"), "a.bcd()", sure=places[1])
     known = memory()
-    known.remember(DOCUMENT, old.cursor, attrs.evolve(old, suggestion=sure, beginnings=places))
+    known.remember(DOCUMENT, old.cursor, attrs.evolve(old, beginnings=places))
     rest = known_at(known, typed(old.cursor, text))
     assert rest.suggestion.sure == (None if end is None else Sure(end, 0.9))
     assert rest.beginnings[-1] == Sure(7 - len(text), 0.5)
@@ -201,10 +194,8 @@ def test_brackets_that_the_editor_closes_while_one_types_change_nothing(
 ) -> None:
     place = Cursor.at(("above", "x = ;", "below"), 1, 4, "python")
     known = memory(layout)
-    old = completion(place, text)
-    known.remember(
-        DOCUMENT, place, attrs.evolve(old, suggestion=attrs.evolve(old.suggestion, doubt=(1, len(text))))
-    )
+    old = completion(place, text, doubt=(1, len(text)))
+    known.remember(DOCUMENT, place, old)
     line = place.before + typed_ + added + place.after
     found = recalled(known, replaced(place, line, place.column + len(typed_)))
     if left is None:
@@ -219,8 +210,7 @@ def test_brackets_that_the_editor_closes_while_one_types_change_nothing(
 def test_an_alternative_is_recalled_once_its_beginning_is_typed() -> None:
     known = memory()
     for rank, text in ((1, "stop()"), (2, "stop_all(now)"), (3, "start()")):
-        one = completion(OLD, text, str(rank))
-        known.remember(DOCUMENT, OLD, attrs.evolve(one, suggestion=attrs.evolve(one.suggestion, rank=rank)))
+        known.remember(DOCUMENT, OLD, ranked(OLD, rank, text, 0.5))
     for beginning, rest in (("", "stop()"), ("stop", "()"), ("stop_", "all(now)"), ("star", "t()")):
         assert known_at(known, typed(OLD, beginning)).suggestion.text == rest
 
@@ -234,9 +224,7 @@ def test_what_is_typed_refutes_the_suggestions_that_begin_otherwise() -> None:
 
     known = memory(typed_along=typed_along)
     for rank, text, p in ((1, "stop()", 0.5), (2, "stop_all(now)", 0.25), (3, "start()", 0.125)):
-        one = completion(OLD, text, str(rank))
-        one = one.with_confidence(attrs.evolve(one.suggestion.confidence, calibrated=p))
-        known.remember(DOCUMENT, OLD, attrs.evolve(one, suggestion=attrs.evolve(one.suggestion, rank=rank)))
+        known.remember(DOCUMENT, OLD, ranked(OLD, rank, text, p))
     for beginning in ("", "st", "stop_", "sta"):
         known_at(known, typed(OLD, beginning))
     assert told == [0.0, 0.625, 0.75]
@@ -252,11 +240,9 @@ def test_what_is_typed_refutes_the_rest_beside_which_an_alternative_was_made() -
 
     known = memory(typed_along=typed_along)
     known.remember(DOCUMENT, OLD, completion(OLD, "stop()", "1"))
+    place = typed(OLD, "st")
     for rank, text, p in ((2, "art()", 0.25), (3, "ill()", 0.125)):
-        one = completion(typed(OLD, "st"), text, str(rank))
-        one = one.with_confidence(attrs.evolve(one.suggestion.confidence, calibrated=p))
-        one = attrs.evolve(one, suggestion=attrs.evolve(one.suggestion, rank=rank))
-        known.remember(DOCUMENT, one.cursor, one)
+        known.remember(DOCUMENT, place, ranked(place, rank, text, p))
     assert known_at(known, typed(OLD, "sta")).suggestion.text == "rt()"
     assert told == [("1", 2, 0.0), ("2", 1, 0.625 + 0.125)]
     assert known_at(known, typed(OLD, "sto")).suggestion.text == "p()"
@@ -264,23 +250,24 @@ def test_what_is_typed_refutes_the_rest_beside_which_an_alternative_was_made() -
 
 
 @pytest.mark.parametrize("layout", FORMATS)
-def test_a_whole_line_is_known_only_above_the_line_that_it_was_compared_with(layout: str) -> None:
-    """The next line again is not offered, whether or not the model sees it."""
-    place = Cursor.at(("def f(x):", "", "", "    return x"), 1, 0, "python")
+@pytest.mark.parametrize(
+    ("lines", "later"),
+    [
+        # The next line again is not offered, whether or not the model sees it.
+        (("def f(x):", "", "", "    return x"), ("def f(x):", "", "", "    return y")),
+        # `@property` directly above another one is withheld, above a blank line it is not.
+        (("class A:", "", "    @property"), ("class A:", "", "", "    @property")),
+    ],
+    ids=["line", "mark"],
+)
+def test_a_whole_line_is_known_only_above_the_lines_that_it_was_compared_with(
+    layout: str, lines: Sequence[str], later: Sequence[str]
+) -> None:
+    place = Cursor.at(lines, 1, 0, "python")
     known = memory(layout)
     known.remember(DOCUMENT, place, Nothing(Removal.REPEATS_NEXT_LINE))
     assert known.recall(DOCUMENT, place) == Nothing(Removal.REPEATS_NEXT_LINE)
-    assert known.recall(DOCUMENT, Cursor.at(("def f(x):", "", "", "    return y"), 1, 0, "python")) is None
-
-
-@pytest.mark.parametrize("layout", FORMATS)
-def test_a_mark_is_known_only_where_blank_lines_still_stand_below_it_or_do_not(layout: str) -> None:
-    """`@property` directly above another one is withheld, above a blank line it is not."""
-    place = Cursor.at(("class A:", "", "    @property"), 1, 0, "python")
-    known = memory(layout)
-    known.remember(DOCUMENT, place, Nothing(Removal.REPEATS_NEXT_LINE))
-    assert known.recall(DOCUMENT, place) == Nothing(Removal.REPEATS_NEXT_LINE)
-    assert known.recall(DOCUMENT, Cursor.at(("class A:", "", "", "    @property"), 1, 0, "python")) is None
+    assert known.recall(DOCUMENT, Cursor.at(later, 1, 0, "python")) is None
 
 
 def test_an_edit_that_no_prompt_shows_changes_nothing() -> None:
@@ -335,13 +322,12 @@ def test_a_hidden_one_is_known_while_it_is_typed_and_shown_from_the_limit_on(
         assert (found.hidden_by is not None) == (probability < below)
         assert found.likely_kept == max(by[0], probability)
         assert found.key is None, "of another prompt"
-        rest = found
-        assert (rest.cursor, rest.expected_line) == (cursor, old.expected_line)
-        assert rest.suggestion.confidence.calibrated == probability
-        assert (rest.suggestion.id, rest.suggestion.text) == (old.suggestion.id, text[count:])
-        assert (rest.suggestion.source, rest.suggestion.timing) == ("memory", Timing())
-        assert (rest.shown_probability, rest.evidence) == (1.0, old.evidence)
-        assert rest.was_hidden == (count > 0)
+        assert (found.cursor, found.expected_line) == (cursor, old.expected_line)
+        assert found.suggestion.confidence.calibrated == probability
+        assert (found.suggestion.id, found.suggestion.text) == (old.suggestion.id, text[count:])
+        assert (found.suggestion.source, found.suggestion.timing) == ("memory", Timing())
+        assert (found.shown_probability, found.evidence) == (1.0, old.evidence)
+        assert found.was_hidden == (count > 0)
     assert known.recall(DOCUMENT, typed(old.cursor, text)) is None
 
 
@@ -585,8 +571,7 @@ class TestLead:
         rest = known.recall(DOCUMENT, cursor, "e")
         assert isinstance(rest, Completion)
         assert rest.lead == "e"
-        known.remember(
-            DOCUMENT, cursor, attrs.evolve(rest, suggestion=attrs.evolve(rest.suggestion, id="new"))
-        )
+        anew = attrs.evolve(rest.suggestion, id="new")
+        known.remember(DOCUMENT, cursor, attrs.evolve(rest, suggestion=anew))
         assert self.recalled(known, "m", "e") == ("new", "e = 2")
         assert self.recalled(known, "m", "") is None

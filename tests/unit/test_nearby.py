@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -51,41 +52,40 @@ async def test_it_is_found_once() -> None:
     assert nearby.known(URI, CURSOR, LAYOUT) is None
 
 
+class Waiting:
+    """A `Nearby` that reads files once `go` is set. It finds what `there` was when it was asked."""
+
+    def __init__(self, there: Surroundings) -> None:
+        self.there, self.waits, self.go = there, True, threading.Event()
+        self.nearby = Nearby(lambda *_: partial(self._read, self.there, self.waits))
+
+    def _read(self, there: Surroundings, waits: bool) -> Surroundings:
+        assert not waits or self.go.wait(60)
+        return there
+
+    async def asked(self, cursor: Cursor = CURSOR) -> asyncio.Task[Surroundings]:
+        """A request that has begun."""
+        asked = asyncio.create_task(self.nearby.of(URI, cursor, LAYOUT))
+        await asyncio.sleep(0)
+        return asked
+
+
 async def test_what_was_found_before_a_change_of_what_is_excluded_is_not_shown() -> None:
-    go, names = threading.Event(), ["secret.py"]
-
-    def find(*_: object) -> Callable[[], Surroundings]:
-        name = names[0]
-
-        def read() -> Surroundings:
-            assert go.wait(60)
-            return Surroundings("p", name)
-
-        return read
-
-    nearby = Nearby(find)
-    asked = asyncio.create_task(nearby.of(URI, CURSOR, LAYOUT))
-    await asyncio.sleep(0)
-    names[0] = "open.py"
-    nearby.clear()
-    go.set()
+    waiting = Waiting(Surroundings("p", "secret.py"))
+    asked = await waiting.asked()
+    waiting.there = Surroundings("p", "open.py")
+    waiting.nearby.clear()
+    waiting.go.set()
     assert (await asked).name == "open.py"
 
 
 async def test_nothing_is_kept_of_a_document_that_is_closed_while_its_files_are_read() -> None:
-    go = threading.Event()
-
-    def find() -> Surroundings:
-        assert go.wait(60)
-        return Surroundings("p", "a.py")
-
-    nearby = Nearby(lambda *_: find)
-    asked = asyncio.create_task(nearby.of(URI, CURSOR, LAYOUT))
-    await asyncio.sleep(0)
-    nearby.forget(URI)
-    go.set()
+    waiting = Waiting(Surroundings("p", "a.py"))
+    asked = await waiting.asked()
+    waiting.nearby.forget(URI)
+    waiting.go.set()
     assert (await asked).name == "a.py"
-    assert nearby.known(URI, CURSOR, LAYOUT) is None
+    assert waiting.nearby.known(URI, CURSOR, LAYOUT) is None
 
 
 @pytest.mark.parametrize(("look", "names"), [(0.0, "112"), (1000.0, "111")])
@@ -122,19 +122,11 @@ async def test_no_pieces_are_not_kept_for_other_lines() -> None:
 
 
 async def test_no_pieces_of_a_slower_request_do_not_take_the_place_of_those_that_are_shown() -> None:
-    go = threading.Event()
-    empty = [True, False]
-
-    def find(*_: object) -> Callable[[], Surroundings]:
-        if empty.pop(0):
-            return lambda: (go.wait(60), Surroundings("p", "a.py"))[1]
-        return lambda: Surroundings("p", "a.py", (Snippet("c.py", "piece"),))
-
-    nearby = Nearby(find)
-    slower = asyncio.create_task(nearby.of(URI, Cursor(["", ""], 1, 0), LAYOUT))
-    await asyncio.sleep(0)
-    assert (await nearby.of(URI, CURSOR, LAYOUT)).snippets
-    go.set()
+    waiting = Waiting(Surroundings("p", "a.py"))
+    slower = await waiting.asked(Cursor(["", ""], 1, 0))
+    waiting.there, waiting.waits = Surroundings("p", "a.py", (Snippet("c.py", "piece"),)), False
+    assert (await waiting.nearby.of(URI, CURSOR, LAYOUT)).snippets
+    waiting.go.set()
     assert (await slower).snippets
 
 
@@ -213,18 +205,11 @@ async def test_a_document_that_is_opened_or_closed_makes_it_look_again() -> None
 
 
 async def test_a_document_that_is_opened_while_files_are_read_is_looked_at_next_time() -> None:
-    go, opened = threading.Event(), ["none"]
-
-    def find(*_: object) -> Callable[[], Surroundings]:
-        name = opened[0]
-        return lambda: (go.wait(60), Surroundings("p", "a.py", (Snippet("c.py", name),)))[1]
-
-    nearby = Nearby(find)
+    waiting = Waiting(Surroundings("p", "a.py", (Snippet("c.py", "none"),)))
     cursor = Cursor(("x = ",), 0, 4, "python")
-    asked = asyncio.create_task(nearby.of(URI, cursor, LAYOUT))
-    await asyncio.sleep(0)
-    opened[0] = OTHER
-    nearby.forget(OTHER)
-    go.set()
+    asked = await waiting.asked(cursor)
+    waiting.there = Surroundings("p", "a.py", (Snippet("c.py", OTHER),))
+    waiting.nearby.forget(OTHER)
+    waiting.go.set()
     assert (await asked).snippets[0].text == "none"
-    assert (await nearby.of(URI, cursor, LAYOUT)).snippets[0].text == OTHER
+    assert (await waiting.nearby.of(URI, cursor, LAYOUT)).snippets[0].text == OTHER

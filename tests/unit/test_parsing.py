@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -43,12 +43,13 @@ def spent(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 @pytest.fixture
 def slow(spent: list[float], monkeypatch: pytest.MonkeyPatch) -> SlowParser:
-    """A parser that takes ten milliseconds for each piece of a text with the word in it."""
+    """A parser that takes ten milliseconds for each piece of a text with the word in it. Where a whole text
+    ends, it takes more than a thousand seconds in one go."""
 
     def spend(seconds: float) -> None:
         spent[0] += seconds
 
-    parser = SlowParser(spend, piece=0.01)
+    parser = SlowParser(spend, piece=0.01, end=lambda size: 1e-8 * size**2)
     parser.stand_in(monkeypatch)
     return parser
 
@@ -57,25 +58,16 @@ SLOW = ["slow = 1"] * 50_000
 
 
 @pytest.mark.parametrize("language", ["python", "typescript"])
-def test_a_text_that_takes_too_long_is_given_up(language: str, slow: SlowParser) -> None:
+def test_a_text_that_takes_too_long_is_given_up_before_its_end(
+    language: str, slow: SlowParser, spent: list[float]
+) -> None:
     """It is one of a language without a grammar: no functions, no features of syntax; nothing is raised."""
     with pytest.raises(Overrun):
         source_tree.parse(grammar(language), "\n".join(SLOW).encode())
+    assert 0.0 < spent[0] < 1.0
     assert functions(SLOW, language) == []
     assert prose_lines(SLOW, language) == set()
     assert not slow.finished
-
-
-def test_a_slow_text_is_given_up_before_its_end(spent: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the whole text ends, this parser takes more than a thousand seconds in one go."""
-
-    def spend(seconds: float) -> None:
-        spent[0] += seconds
-
-    SlowParser(spend, piece=0.01, end=lambda size: 1e-8 * size**2).stand_in(monkeypatch)
-    with pytest.raises(Overrun):
-        source_tree.parse(grammar("python"), "\n".join(SLOW).encode())
-    assert 0.0 < spent[0] < 1.0
 
 
 @pytest.mark.parametrize("where", ["the grammar", "a first parse"])
@@ -98,11 +90,6 @@ def test_time_that_passes_once_beside_a_parse_costs_no_tree(
 
     tree = source_tree.parse(load, b"slow = 1\n")
     assert (tree.root_node.type, passes) == ("module", [])
-
-
-def indented(widths: Iterable[int], written: Callable[[int], str] = lambda width: " " * width) -> list[str]:
-    """A line for each width."""
-    return [f"{written(width)}if {width}:" for width in widths]
 
 
 @pytest.fixture
@@ -133,8 +120,9 @@ def test_deep_indentation_does_not_reach_the_parser(
 ) -> None:
     for count, parses in ((source_tree._MOST_INDENTATIONS - 2, 1), (source_tree._MOST_INDENTATIONS + 1, 0)):
         calls.clear()
+        text = "\n".join(f"{written(width)}if {width}:" for width in range(count + 1))
         with pytest.raises(Overrun):
-            source_tree.parse(grammar("python"), "\n".join(indented(range(count + 1), written)).encode())
+            source_tree.parse(grammar("python"), text.encode())
         assert len(calls) == parses
 
 

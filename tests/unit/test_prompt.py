@@ -13,6 +13,7 @@ from lsp_calib.completion.prompt import (
     SIZES,
     SUFFIX_FIRST_VERSION,
     Layout,
+    LayoutChooser,
     Snippet,
     Surroundings,
     WindowSize,
@@ -20,6 +21,8 @@ from lsp_calib.completion.prompt import (
 from lsp_calib.inference.models.cards import CompletionFormat, ModelCard, load_cards
 from lsp_calib.values import Prompt, Segment
 
+CARD = load_cards()["qwen2.5-coder-1.5b"]
+SMALL, LARGE = (Layout.of(CARD, size).version for size in (WindowSize.SMALL, WindowSize.LARGE))
 PREFIX = CompletionFormat()
 FIM = CompletionFormat("fim", "<P>", "<S>", "<M>")
 line_texts = st.text(st.characters(exclude_characters="\r\n", codec="utf-8"), max_size=80)
@@ -40,7 +43,7 @@ def cursors(draw: st.DrawFn) -> Cursor:
     return Cursor.at(lines, line, draw(st.integers(0, len(lines[line]))))
 
 
-def text(prompt) -> str:  # type: ignore[no-untyped-def]
+def text(prompt: Prompt) -> str:
     return "".join(piece for kind, piece in prompt.segments if kind is Segment.TEXT)
 
 
@@ -81,29 +84,26 @@ def test_with_the_suffix_first_a_new_line_only_adds_to_the_prompt() -> None:
     assert text(after).startswith(text(before))
 
 
-@pytest.mark.parametrize("behind", ['"]})', "])  ;", " },", "`"])
-def test_closers_behind_the_cursor_are_left_out(behind: str) -> None:
+@pytest.mark.parametrize("behind", ['"]})', "])  ;", " },", "`", "", ") {", "c)", ") + 1", ", x)", '"""'])
+def test_closers_behind_the_cursor_are_left_out_and_anything_else_stays(behind: str) -> None:
     """Editors write them as the opener is typed."""
     cursor = Cursor.at(["a = 1", "f(b" + behind, "c"], 1, 3)
-    assert cursor.without_closers_behind() == Cursor.at(("a = 1", "f(b", "c"), 1, 3)
-
-
-@pytest.mark.parametrize("behind", ["", ") {", "c)", ") + 1", ", x)", '"""'])
-def test_anything_else_behind_the_cursor_stays(behind: str) -> None:
-    cursor = Cursor.at(["a = 1", "f(b" + behind, "c"], 1, 3)
-    assert cursor.without_closers_behind() is cursor
+    without = cursor.without_closers_behind()
+    if behind in ('"]})', "])  ;", " },", "`"):
+        assert without == Cursor.at(("a = 1", "f(b", "c"), 1, 3)
+    else:
+        assert without is cursor
 
 
 def test_a_card_chooses_the_order_of_its_prompts() -> None:
-    card = load_cards()["qwen2.5-coder-1.5b"]
-    other = attrs.evolve(card, completion=attrs.evolve(card.completion, order="prefix-first"))
+    other = attrs.evolve(CARD, completion=attrs.evolve(CARD.completion, order="prefix-first"))
     for size in WindowSize:
-        assert Layout.of(card, size).suffix_first
+        assert Layout.of(CARD, size).suffix_first
         layout = Layout.of(other, size)
         assert not layout.suffix_first
-        assert layout.version != Layout.of(card, size).version
+        assert layout.version != Layout.of(CARD, size).version
         assert SIZES[layout.version] is size
-        assert Layout.named(layout.version, card) == Layout.named(layout.version, other) == layout
+        assert Layout.named(layout.version, CARD) == Layout.named(layout.version, other) == layout
 
 
 @pytest.mark.parametrize("card", load_cards().values(), ids=lambda card: card.name)
@@ -266,3 +266,43 @@ class TestLongLines:
         for prompt in (build_prompt(cursor, FIM, 1600), related):
             assert prompt.segments[prompt.below] == (Segment.TEXT, "\nbelow")
         assert build_prompt(cursor, PREFIX, 1600).below == -1
+
+
+@pytest.mark.parametrize("labels", [False, True])
+@pytest.mark.parametrize("wanted", [None, *WindowSize])
+def test_the_window_is_large_where_a_calibrator_knows_it(labels: bool, wanted: WindowSize | None) -> None:
+    """The user's word counts whatever is known."""
+    layouts = LayoutChooser(lambda _, version: labels and version == LARGE, wanted)
+    size = wanted or (WindowSize.LARGE if labels else WindowSize.SMALL)
+    assert layouts.of_card(CARD, CARD.identity) == Layout.of(CARD, size)
+    assert layouts.size(CARD, CARD.identity) is size
+
+
+def test_a_choice_stays_for_as_long_as_the_server_runs() -> None:
+    """Another layout would empty the model's cache in the middle of the work."""
+    known: set[str] = set()
+    layouts = LayoutChooser(lambda _, version: version in known)
+    before = layouts.of_card(CARD, CARD.identity)
+    known.add(LARGE)
+    assert layouts.of_card(CARD, CARD.identity) == before
+
+
+def test_a_large_window_that_the_context_cannot_hold_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    """2,048 positions have no room for 3,200 characters and 1,600 of other places."""
+    narrow = attrs.evolve(CARD, context=2048)
+    layouts = LayoutChooser(lambda *_: True, WindowSize.LARGE)
+    for _ in range(2):
+        assert layouts.of_card(narrow, narrow.identity).version == SMALL
+    (record,) = caplog.records
+    assert "window" in record.getMessage()
+    assert f"{narrow.name} (2048 positions)" in record.getMessage()
+
+
+@pytest.mark.parametrize("wanted", [None, *WindowSize])
+def test_of_a_window_that_is_as_asked_for_nothing_is_logged(
+    caplog: pytest.LogCaptureFixture, wanted: WindowSize | None
+) -> None:
+    context = 4096 if wanted is WindowSize.LARGE else 2048
+    layouts = LayoutChooser(lambda *_: True, wanted)
+    layouts.of_card(attrs.evolve(CARD, context=context), CARD.identity)
+    assert not caplog.records

@@ -34,7 +34,7 @@ from lsp_calib.calibration.calibrators.refit import COMMITS
 from lsp_calib.calibration.reliability import ReliabilityBin
 from lsp_calib.calibration.validation import Interval
 from lsp_calib.feedback.comparison import ENOUGH, Accuracy, Share, Sums, outcome_of
-from lsp_calib.feedback.report import LIMITS, FeedbackReport, Latency, from_commits, to_wire
+from lsp_calib.feedback.report import LIMITS, AtLimit, FeedbackReport, Latency, from_commits, to_wire
 from lsp_calib.feedback.report_data import MOST_PERIODS, PERIOD_LABELS
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.report.page import html_page
@@ -167,10 +167,8 @@ class TestEveryNumber:
         chosen = {}
         for language in ("python", "rust", "go"):
             purpose = attrs.evolve(base, language=language)
-            chosen[language] = (
-                calibrators.choose(purpose, personal=False).calibrator,
-                calibrators.choose(purpose).calibrator,
-            )
+            both = (calibrators.choose(purpose, personal=own) for own in (False, True))
+            chosen[language] = [one.calibrator for one in both]
         last = [row for row in rows if row.correct is not None and row.kind == "line"]
         last.sort(key=lambda row: (row.labelled_at, row.at, row.id))
         judged = []
@@ -187,7 +185,8 @@ class TestEveryNumber:
         assert (found.unseen, found.changed) == (True, True)
         assert (found.n, found.labels) == (len({row.episode for row, _, _ in fresh}), len(fresh))
         for judged_by, at in ((found.before, 1), (found.after, 2)):
-            truth = truth_of([(one[0].episode, one[at], bool(one[0].correct)) for one in fresh])
+            labels = [(one[0].episode, one[at], bool(one[0].correct)) for one in fresh]
+            truth = truth_of(labels)
             assert (judged_by.brier, judged_by.skill) == (close(truth.brier), close(truth.skill))
             assert judged_by.mean_confidence == close(truth.promised)
             episodes = [one[0].episode for one in fresh]
@@ -201,9 +200,7 @@ class TestEveryNumber:
                 if (mine := np.floor(np.minimum(p, 0.999999) * 10) == k).any()
             ]
             assert judged_by.ece == close(sum(gaps) / weights.sum())
-            self.check_bins(
-                judged_by.bins, [(one[0].episode, one[at], bool(one[0].correct)) for one in fresh]
-            )
+            self.check_bins(judged_by.bins, labels)
         visits: dict[str, float] = {}
         for row, old, new in fresh:
             gained = (old - bool(row.correct)) ** 2 - (new - bool(row.correct)) ** 2
@@ -282,15 +279,10 @@ def test_what_was_learned_from_commits_is_a_source_of_its_own(
     write(path, rows)
     base = shipped_calibrator()
     skill = Interval(0.31, 0.2, 0.4)
-    learned = attrs.evolve(
-        base,
-        source="workspace",
-        state="ready",
-        n=143,
-        n_correct=57,
-        metrics={"skill": skill, "brier": Interval(0.15, 0.1, 0.2)},
-        provenance=(Origin("project", "", 143), Origin(COMMITS, base.created, 143)),
-    )
+    metrics = {"skill": skill, "brier": Interval(0.15, 0.1, 0.2)}
+    of = (Origin("project", "", 143), Origin(COMMITS, base.created, 143))
+    learned = attrs.evolve(base, source="workspace", state="ready", n=143, n_correct=57, metrics=metrics)
+    learned = attrs.evolve(learned, provenance=of)
     other = attrs.evolve(learned, provenance=(Origin("folder", "", 143),))
     assert list(from_commits([Listed(path, other, True)])) == []
     own = CalibratorStore(tmp_path / "calibrators", calibrators.shipped)
@@ -334,15 +326,11 @@ class TestLittleOrOddData:
         rows = drawn(60)
         write(path, rows)
         expected = report_on(path, calibrators_of(tmp_path)).overall
-        odd = [
-            attrs.evolve(row, id=f"odd{at}", episode=f"odd{at}", correct=True)
-            for at, row in enumerate(rows[:4])
-        ]
-        odd[0] = attrs.evolve(odd[0], confidence=math.nan)
-        odd[1] = attrs.evolve(odd[1], confidence=math.inf)
-        odd[2] = attrs.evolve(odd[2], confidence=-0.5)
-        odd[3] = attrs.evolve(odd[3], confidence=None)
-        odd = [attrs.evolve(row, evidence=type(row.evidence)((0.5,))) for row in odd]
+        odd = []
+        for at, confidence in enumerate((math.nan, math.inf, -0.5, None)):
+            name, impossible = f"odd{at}", type(rows[at].evidence)((0.5,))
+            changes = {"id": name, "episode": name, "confidence": confidence, "evidence": impossible}
+            odd.append(attrs.evolve(rows[at], correct=True, **changes))
         events = [("survived", "nonsense"), ("survived", '{"seconds": 77, "unchanged": true}')]
         write(path, odd, events=events)
         found = report_on(path, calibrators_of(tmp_path))
@@ -441,3 +429,11 @@ def test_the_verdict_says_no_more_and_no_less_than_the_interval(
 def test_the_latency_of_a_session_is_passed_on(tmp_path: Path) -> None:
     found = report_on(tmp_path / "feedback.db", calibrators_of(tmp_path), latency=Latency(120.0, 480.0))
     assert to_wire(found)["latencyMs"] == {"p50": 120.0, "p95": 480.0}
+
+
+def test_those_below_the_limit_are_counted_those_without_a_probability_are_not_hidden() -> None:
+    survives = np.array([0.1, 0.19, 0.2, 0.9, np.nan, 0.05, 0.6])
+    correct = np.array([False, False, False, True, False, True, True])
+    found = AtLimit.of(0.2, survives, correct)
+    assert found == AtLimit(0.2, right=3, wrong=4, right_hidden=1, wrong_hidden=2)
+    assert AtLimit.of(0.2, survives[:0], correct[:0]) == AtLimit(0.2, 0, 0, 0, 0)

@@ -39,14 +39,12 @@ from lsp_calib.settings import (
     without_value,
 )
 
-# key -> (values that fit, values that do not)
-SWITCH: tuple[list[Any], list[Any]] = ([True, False], [1, 0, "true", [], {}, 1.0])
-SHARE: tuple[list[Any], list[Any]] = (
-    [0, 1, 0.5, 0.0, 1.0],
-    [-0.1, 1.1, "0.5", True, float("nan"), [], 10**400],
-)
-TEXT: tuple[list[Any], list[Any]] = (["x", ""], [1, True, [], {}])
-KEYS: dict[str, tuple[list[Any], list[Any]]] = {
+# Those that fit, and those that do not.
+Values = tuple[list[Any], list[Any]]
+SWITCH: Values = ([True, False], [1, 0, "true", [], {}, 1.0])
+SHARE: Values = ([0, 1, 0.5, 0.0, 1.0], [-0.1, 1.1, "0.5", True, float("nan"), [], 10**400])
+TEXT: Values = (["x", ""], [1, True, [], {}])
+KEYS: dict[str, Values] = {
     "inlineCompletion.enabled": SWITCH,
     "completion.enabled": (["auto", True, False], [1, 0, "on", "Auto", [], {}]),
     "multiline": SWITCH,
@@ -57,10 +55,7 @@ KEYS: dict[str, tuple[list[Any], list[Any]]] = {
         ["python", {"python": True}, [1], [None], [""], ["a b"], ["x" * 65], ["!go"], True, 1],
     ),
     "comments": (["on", "hand", "off"], ["On", "auto", "", True, False, 0, [], {}]),
-    "hideBelow": (
-        [False, 0, 0.0, 0.2, 0.999],
-        [True, 1, 1.0, -0.1, 1.1, 20, "0.2", float("nan"), [], {}],
-    ),
+    "hideBelow": ([False, 0, 0.0, 0.2, 0.999], [True, 1, 1.0, -0.1, 1.1, 20, "0.2", float("nan"), [], {}]),
     "sure": (["mark", "cut", "off"], ["Mark", "", 1, True, []]),
     "hover.enabled": SWITCH,
     "codeLens.enabled": SWITCH,
@@ -108,9 +103,8 @@ def nested(key: str, value: object) -> dict[str, Any]:
 def test_every_setting_is_tested_here_and_there_are_few() -> None:
     assert set(KEYS) == set(SETTINGS)
     assert len(SETTINGS) <= 28
-    assert {one.attribute for one in SETTINGS.values()} == {one.name for one in attrs.fields(Settings)} - {
-        "given"
-    }
+    fields = {one.name for one in attrs.fields(Settings)}
+    assert {one.attribute for one in SETTINGS.values()} == fields - {"given"}
     assert {key for key, setting in SETTINGS.items() if setting.in_workspace} == FREE
 
 
@@ -139,8 +133,7 @@ class TestWrittenElsewhere:
         assert all(one["default"] is None for one in vscode_properties().values()), "unset is the server's"
 
     def test_an_option_of_the_command_line_takes_what_its_setting_takes(self) -> None:
-        parameters = main.commands["serve"].params
-        options = {name: parameter.type for parameter in parameters for name in parameter.opts}
+        options = {name: one.type for one in main.commands["serve"].params for name in one.opts}
         for setting in SETTINGS.values():
             if setting.option:
                 kind = options[setting.option]
@@ -286,14 +279,11 @@ class TestWorkspace:
                 assert "languages, exclude" in problem.replace("inlineCompletion.enabled, ", "")
                 assert "config.toml" in problem
 
-    def test_several_are_named_in_one_sentence(self) -> None:
+    def test_several_are_named_in_one_sentence_and_what_is_trusted_is_read_apart(self) -> None:
         raw = {"tiers": {"preset": "lenient"}, "model": "/tmp/evil.gguf", "languages": ["go"]}
-        settings, (problem,) = in_workspace(raw, Settings())
+        settings, (problem,) = in_workspace(raw | {"trusted": {"model": "x"}}, Settings())
         assert settings == Settings(languages=("go",))
         assert "tiers.preset, model" in problem
-
-    def test_what_is_trusted_is_read_apart(self) -> None:
-        assert in_workspace({"trusted": {"model": "x"}}, Settings()) == (Settings(), [])
 
     def test_it_chooses_languages_and_turns_ghost_text_off_or_on(self) -> None:
         own = Settings(languages=("go",), inline_completion=False, threads=2)
@@ -323,12 +313,11 @@ class TestPlaces:
         assert resolve(Settings()) == (Settings(), [])
         (home / "config.toml").write_text('model = "file"\nthreads = 1\n[tiers]\npreset = "lenient"\n')
         assert resolve(Settings()) == (Settings(model="file", threads=1, preset="lenient"), [])
-        assert resolve(Settings(), editor) == (Settings(model="editor", threads=2, preset="lenient"), [])
+        both = Settings(model="editor", threads=2, preset="lenient")
+        assert resolve(Settings(), editor) == (both, [])
         monkeypatch.setenv("LSP_CALIB_MODEL", "environment")
         assert resolve(Settings(), editor)[0].model == "environment"
-        assert resolve(Settings(model="command"), editor)[0] == Settings(
-            model="command", threads=2, preset="lenient"
-        )
+        assert resolve(Settings(model="command"), editor)[0] == attrs.evolve(both, model="command")
 
     @pytest.mark.parametrize("key", [key for key, setting in SETTINGS.items() if setting.variable])
     @pytest.mark.usefixtures("home")
@@ -365,10 +354,10 @@ class TestPlaces:
 
     def test_a_typo_in_the_users_file_is_named(self, home: Path) -> None:
         (home / "config.toml").write_text("hidebelow = 0.2\n[feedback]\nenable = false\n")
-        assert resolve(Settings())[1] == [
-            "config.toml: hidebelow is not a setting; it is ignored.",
-            "config.toml: feedback.enable is not a setting; it is ignored.",
+        named = [
+            f"config.toml: {key} is not a setting; it is ignored." for key in ("hidebelow", "feedback.enable")
         ]
+        assert resolve(Settings())[1] == named
 
     @pytest.mark.parametrize(
         "content", [b"model = ", b"\xff\xfe", b"threads = 'many'", b"colour = 1", b"[model]\na = 1"]

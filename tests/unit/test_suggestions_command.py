@@ -116,10 +116,7 @@ def test_the_reason_for_no_suggestion_and_the_loading_are_said(
     monkeypatch.setattr("lsp_calib.commands.engine.open_engine", opened)
     result = CliRunner().invoke(main, ["complete", f"{tmp_path / 'mine.py'}:1"])
     assert (result.exit_code, result.stdout) == (0, "The model suggests nothing here.\n")
-    assert result.stderr.splitlines() == [
-        "lsp-calib: Loading m.",
-        "lsp-calib: The model has nothing to add here.",
-    ]
+    assert result.stderr == "lsp-calib: Loading m.\nlsp-calib: The model has nothing to add here.\n"
 
 
 MINE = "import prices\n\n\ndef total(items):\n    discount = prices.discount_of(items)\n    \n"
@@ -131,9 +128,9 @@ def prompt(use: Callable[..., Scripted], monkeypatch: pytest.MonkeyPatch) -> Cal
     """The text of the prompt for a place."""
     engine = use()
 
-    def of(path: Path, given: Settings | None = None, *, labels: bool = True) -> str:
+    def of(path: Path, *, labels: bool = True, **given: Any) -> str:
         monkeypatch.setattr(CalibratorStore, "has_labels", lambda *_: labels)
-        suggestions.complete_at(path, 5, None, given or Settings(), print)
+        suggestions.complete_at(path, 5, None, Settings(**given), print)
         return engine.texts[-1]
 
     return of
@@ -155,8 +152,8 @@ def test_pieces_of_the_repository_are_shown(tmp_path: Path, prompt: Callable[...
     assert piece in shown
     assert "secret_discount" not in shown
     assert piece not in prompt(path, labels=False)
-    assert piece not in prompt(path, Settings(remote_url="http://127.0.0.1:9/v1", remote_model="m"))
-    assert piece not in prompt(path, Settings(exclude=("prices.py",)))
+    assert piece not in prompt(path, remote_url="http://127.0.0.1:9/v1", remote_model="m")
+    assert piece not in prompt(path, exclude=("prices.py",))
 
 
 def test_the_window_is_the_one_that_the_user_asks_for(
@@ -165,10 +162,10 @@ def test_the_window_is_the_one_that_the_user_asks_for(
     """On the command line before config.toml."""
     path, piece = write(tmp_path / "shop"), "0.1 * len(items)"
     assert piece not in prompt(path, labels=False)
-    assert piece in prompt(path, Settings(window="large"), labels=False)
+    assert piece in prompt(path, window="large", labels=False)
     (home / "config.toml").write_text('window = "small"\n')
     assert piece not in prompt(path)
-    assert piece in prompt(path, Settings(window="auto", given=frozenset({"window"})))
+    assert piece in prompt(path, window="auto", given=frozenset({"window"}))
 
 
 @pytest.mark.parametrize(
@@ -270,10 +267,8 @@ async def test_a_tree_as_a_page_and_as_json(tree: Path) -> None:
     document: dict[str, Any] = json.loads(found.stdout)
     assert (document["complete"], document["functions"], document["skippedFiles"]) == (True, 3, 1)
     functions = document["files"][0]["functions"]
-    assert [(one["name"], one["line"], one["documented"]) for one in functions] == [
-        ("outer", 1, True),
-        ("inner", 3, False),
-    ]
+    told = [(one["name"], one["line"], one["documented"]) for one in functions]
+    assert told == [("outer", 1, True), ("inner", 3, False)]
     assert functions[0]["summary"]["kind"] == "summary"
     assert functions[0]["summary"]["confidence"] is None
 
@@ -318,14 +313,10 @@ async def test_a_model_that_dies_loses_nothing_of_what_is_done(
     assert (page.exit_code, page.stdout) == (EngineDiedError.exit_code, ""), "nothing was done"
 
 
-async def test_documented_functions_of_the_repository_are_examples_as_in_the_editor(
-    tree: Path, use: Callable[..., Scripted]
-) -> None:
+async def test_a_tree_has_examples_of_its_repository(tree: Path, use: Callable[..., Scripted]) -> None:
     (tree / ".git").mkdir()
-    (tree / "prices.go").write_text(
-        "package a\n\n// Twice doubles a price of the shop.\n"
-        "func Twice(price int) int {\n\treturn 2 * price\n}\n"
-    )
+    twice = "// Twice doubles a price of the shop.\nfunc Twice(price int) int {\n\treturn 2 * price\n}\n"
+    (tree / "prices.go").write_text(f"package a\n\n{twice}")
     scripted = use("Add a number.")
     assert (await run("summarize", "--all", tree / "sub")).exit_code == 0
     (prompt,) = scripted.texts

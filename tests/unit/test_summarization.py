@@ -1,5 +1,7 @@
 """Summaries: what is asked, and what of the answer is kept."""
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +13,7 @@ from lsp_calib.inference.engine import LoadedModel, Priority, Request
 from lsp_calib.inference.models.cards import ChatFormat, load_cards
 from lsp_calib.summarization.examples import Example
 from lsp_calib.summarization.prompt import build_prompt
-from lsp_calib.summarization.service import SummaryService, first_sentence
+from lsp_calib.summarization.service import Summary, SummaryService, first_sentence
 from lsp_calib.syntax import Function, functions
 from lsp_calib.values import Generation, ModelIdentity, Segment, Stop, Timing, Token
 
@@ -44,11 +46,24 @@ class Scripted:
     async def close(self) -> None: ...
 
 
-def test_the_documentation_is_not_shown_and_the_code_is() -> None:
-    for chat in (CHAT, ChatFormat()):
-        shown = "".join(text for _, text in build_prompt(EXAMPLE, "python", chat, 1600).segments)
-        assert "SECRET" not in shown
-        assert EXAMPLE.code in shown
+def shown(
+    function: Function,
+    chat: ChatFormat,
+    window: int = 1600,
+    examples: Sequence[Example] = (),
+    language: str = "python",
+) -> str:
+    """The text of a prompt."""
+    return "".join(text for _, text in build_prompt(function, language, chat, window, examples).segments)
+
+
+BOTH = pytest.mark.parametrize("chat", [CHAT, ChatFormat()])
+
+
+@BOTH
+def test_the_documentation_is_not_shown_and_the_code_is(chat: ChatFormat) -> None:
+    assert "SECRET" not in shown(EXAMPLE, chat)
+    assert EXAMPLE.code in shown(EXAMPLE, chat)
 
 
 def test_a_chat_prompt_has_one_open_turn_of_the_model_at_its_end() -> None:
@@ -73,10 +88,7 @@ def test_a_base_model_gets_plain_text_that_ends_where_the_summary_goes() -> None
 
 def test_of_a_long_function_the_window_is_shown() -> None:
     long = function("def f():\n" + "    x = 1\n" * 5_000)
-    sizes = {
-        len("".join(text for _, text in build_prompt(long, "python", CHAT, window).segments)) - window
-        for window in (500, 900)
-    }
+    sizes = {len(shown(long, CHAT, window)) - window for window in (500, 900)}
     assert len(sizes) == 1, "beside the window, a prompt has one length"
 
 
@@ -84,7 +96,7 @@ def example(number: int, code: str = "") -> Example:
     return Example("a.py", f"f{number}", code or f"def f{number}(): pass", f"Sentence {number}.")
 
 
-@pytest.mark.parametrize("chat", [CHAT, ChatFormat()])
+@BOTH
 @pytest.mark.parametrize(
     ("given", "order"),
     [
@@ -95,37 +107,29 @@ def example(number: int, code: str = "") -> Example:
     ],
 )
 def test_the_best_example_stands_next_to_the_function(chat: ChatFormat, given: int, order: list[str]) -> None:
-    prompt = build_prompt(EXAMPLE, "python", chat, 1600, [example(n) for n in range(given)])
-    shown = "".join(text for _, text in prompt.segments)
-    at = [shown.index(text) for text in [*order, EXAMPLE.code]]
+    text = shown(EXAMPLE, chat, examples=[example(n) for n in range(given)])
+    at = [text.index(part) for part in [*order, EXAMPLE.code]]
     assert at == sorted(at)
-    assert prompt.version == "summary-bm25-1"
-    assert ("Return the length of the overlap" in shown) == (given < 1)
+    assert ("Return the length of the overlap" in text) == (given < 1)
 
 
-@pytest.mark.parametrize("chat", [CHAT, ChatFormat()])
+@BOTH
 def test_prompts_begin_alike_whatever_the_function(chat: ChatFormat) -> None:
     """What the model has evaluated of the first prompt need not be evaluated for the second one."""
     other = function("def perimeter(r):\n    return 2 * 3.14 * r\n")
-    texts = [
-        "".join(text for _, text in build_prompt(one, "python", chat, 1600).segments)
-        for one in (EXAMPLE, other)
-    ]
-    before = [text[: text.index(one.code)] for text, one in zip(texts, (EXAMPLE, other), strict=True)]
-    assert before[0] == before[1]
+    first, second = (shown(one, chat).partition(one.code)[0] for one in (EXAMPLE, other))
+    assert first == second
 
 
 def test_of_a_long_example_whole_lines_are_shown() -> None:
     long = example(0, "def f():\n" + "".join(f"    line_{n} = {n}\n" for n in range(200)))
-    shown = "".join(
-        text for _, text in build_prompt(EXAMPLE, "java", ChatFormat(), 1600, [long, example(1)]).segments
-    )
-    first, rest = shown.split("```java\n")[2].split("\n...\n```")
+    text = shown(EXAMPLE, ChatFormat(), examples=[long, example(1)], language="java")
+    first, rest = text.split("```java\n")[2].split("\n...\n```")
     assert len(first) <= 300
     assert first == "\n".join(long.code.split("\n")[: first.count("\n") + 1])
     assert "Sentence 0." in rest
     one_line = example(0, "f" * 5000)
-    assert "f" * 301 not in str(build_prompt(EXAMPLE, "java", CHAT, 1600, [one_line]))
+    assert "f" * 301 not in shown(EXAMPLE, CHAT, examples=[one_line])
 
 
 @pytest.mark.parametrize(
@@ -138,13 +142,8 @@ def test_of_a_long_example_whole_lines_are_shown() -> None:
         ("No full stop", True, "No full stop"),
         ("Cut in the mid", False, "Cut in the …"),
         ("Whole. Cut in the mid", False, "Whole."),
-        ("Read a file, e.g. a log. Then", True, "Read a file, e.g. a log."),
         ("Read a file, e.g.", False, "Read a file, …"),
-        (
-            "Read v. 1.2 of https://a.b/c?d etc. from it. Then",
-            True,
-            "Read v. 1.2 of https://a.b/c?d etc. from it.",
-        ),
+        ("Read v. 1.2 of https://a.b/c?d etc. Then", True, "Read v. 1.2 of https://a.b/c?d etc."),
         ("\x1b[31mRed\x07.", True, "[31mRed."),
         ("a\u202eb.", True, "ab."),
         ("Re\u200bturn\ufeff\U000e0041 i\u3164t\ufe0f.", True, "Return it."),
@@ -163,18 +162,20 @@ def test_the_first_sentence(text: str, whole: bool, sentence: str) -> None:
 
 @given(st.text(), st.booleans())
 def test_a_sentence_is_one_line_without_control_characters(text: str, whole: bool) -> None:
-    assert all(
-        char.isprintable() or char.isspace() for char in first_sentence(text, whole=whole) if char < "\x80"
-    )
-    assert "\n" not in first_sentence(text, whole=whole)
+    sentence = first_sentence(text, whole=whole)
+    assert all(char.isprintable() or char.isspace() for char in sentence if char < "\x80")
+    assert "\n" not in sentence
+
+
+async def summarised(engine: Scripted, *examples: Example) -> Summary | None:
+    service = SummaryService(engine, ConfidenceEstimator(CalibratorStore.open()))
+    return await service.summarize(EXAMPLE, "python", examples=examples)
 
 
 @pytest.mark.usefixtures("home")
 async def test_a_summary_carries_the_models_sentence_and_a_confidence() -> None:
     engine = Scripted("Return the area of a circle. It is round.")
-    summary = await SummaryService(engine, ConfidenceEstimator(CalibratorStore.open())).summarize(
-        EXAMPLE, "python"
-    )
+    summary = await summarised(engine)
     assert summary is not None
     assert summary.suggestion.text == "Return the area of a circle."
     assert summary.suggestion.kind == "summary"
@@ -188,8 +189,7 @@ async def test_a_summary_carries_the_models_sentence_and_a_confidence() -> None:
 @pytest.mark.usefixtures("home")
 async def test_examples_are_shown_and_the_answer_is_one_line() -> None:
     engine = Scripted("Return the area.")
-    service = SummaryService(engine, ConfidenceEstimator(CalibratorStore.open()))
-    summary = await service.summarize(EXAMPLE, "python", examples=[example(7)])
+    summary = await summarised(engine, example(7))
     assert summary is not None
     assert summary.prompt_version == "summary-bm25-1"
     (asked,) = engine.asked
@@ -199,8 +199,4 @@ async def test_examples_are_shown_and_the_answer_is_one_line() -> None:
 
 @pytest.mark.usefixtures("home")
 async def test_a_model_with_nothing_to_say_makes_no_summary() -> None:
-    engine = Scripted("  ", Stop.END_OF_TEXT)
-    assert (
-        await SummaryService(engine, ConfidenceEstimator(CalibratorStore.open())).summarize(EXAMPLE, "python")
-        is None
-    )
+    assert await summarised(Scripted("  ", Stop.END_OF_TEXT)) is None

@@ -16,12 +16,7 @@ from hypothesis import strategies as st
 import lsp_calib
 from lsp_calib.completion import features
 from lsp_calib.completion.context import Cursor
-from lsp_calib.completion.features import (
-    DocumentFeatures,
-    FeatureExtractor,
-    place_of,
-    text_features,
-)
+from lsp_calib.completion.features import DocumentFeatures, FeatureExtractor, place_of, text_features
 from lsp_calib.confidence.features import FEATURES, PLACES
 from lsp_calib.syntax import source_tree
 from lsp_calib.syntax.languages import RULES
@@ -126,19 +121,16 @@ OPENING = (
 WRONG = "total(start ¦ if start ¦ if = start: ¦ lambda start: ¦ start: ¦ total(]) ¦ total = = [ ¦ else:"
 
 
-@pytest.mark.parametrize("new", OPENING.split(" ¦ "))
+@pytest.mark.parametrize("new", [*OPENING.split(" ¦ "), *WRONG.split(" ¦ ")])
 def test_a_new_line_that_opens_something(new: str) -> None:
-    assert of(inserted("    result = start", f"    «{new}»"))["broken"] == 0.0
-    assert of(inserted("import os", f"«{new}»"))["broken"] == 0.0
-    lines = inserted("        return None", f"        «{new}»")
-    assert of(lines)["broken"] == 0.0
-    # What stands above and is not finished is not its fault.
-    assert of(["total(start[", "", *lines])["broken"] == 0.0
-
-
-@pytest.mark.parametrize("new", WRONG.split(" ¦ "))
-def test_a_new_line_that_opens_something_and_is_wrong(new: str) -> None:
-    assert of(inserted("    result = start", f"    «{new}»"))["broken"] == 1.0
+    fits = new in OPENING.split(" ¦ ")
+    assert of(inserted("    result = start", f"    «{new}»"))["broken"] == float(not fits)
+    if fits:
+        assert of(inserted("import os", f"«{new}»"))["broken"] == 0.0
+        lines = inserted("        return None", f"        «{new}»")
+        assert of(lines)["broken"] == 0.0
+        # What stands above and is not finished is not its fault.
+        assert of(["total(start[", "", *lines])["broken"] == 0.0
 
 
 @pytest.mark.parametrize(
@@ -220,11 +212,8 @@ def test_a_line_that_stands_elsewhere() -> None:
 @pytest.mark.parametrize(
     ("before", "place"),
     [
-        ("", "line-start"),
-        ("\t ", "after-indentation"),
-        ("x = ", "mid-line"),
-        (" né", "mid-word"),
-        ("a_", "mid-word"),
+        *(("", "line-start"), ("\t ", "after-indentation"), ("x = ", "mid-line")),
+        *((" né", "mid-word"), ("a_", "mid-word")),
     ],
 )
 def test_places(before: str, place: str) -> None:
@@ -249,24 +238,8 @@ def test_of_a_document_that_is_too_large_only_the_place_is_known(monkeypatch: py
         assert ("broken" in found, "in-word" in found) == (known, True)
 
 
-_ODD = [
-    "",
-    "(",
-    ")",
-    '"""',
-    "'",
-    "\\",
-    "    if x:",
-    "@",
-    "x = [",
-    "\tx",
-    "def f():",
-    "\x00",
-    "\ud800 = 🐍",
-    "\r",
-    "a\nb",
-]
-_PIECES = st.sampled_from([*SOURCE, *_ODD])
+_ODD = '¦(¦)¦"""¦\'¦\\¦    if x:¦@¦x = [¦\tx¦def f():¦\x00¦\ud800 = 🐍¦\r¦a\nb'
+_PIECES = st.sampled_from([*SOURCE, *_ODD.split("¦")])
 _ROWS = st.integers(0, 60)
 _EDITS = st.lists(
     st.tuples(_ROWS, st.integers(0, 12), st.lists(_PIECES, max_size=5), _ROWS, st.integers(0, 9), _PIECES),
