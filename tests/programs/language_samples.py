@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+
+from lsp_calib.syntax import Function, functions
 
 _FUNCTIONS: dict[str, dict[str, str | None]] = {
     "javascript": {
@@ -64,3 +67,9 @@ _FUNCTIONS: dict[str, dict[str, str | None]] = {
 }
 _FILES = {path.stem: path for path in (Path(__file__).parent / "samples").iterdir()}
 SAMPLES = {language: (_FILES[language].read_text("utf-8"), names) for language, names in _FUNCTIONS.items()}
+
+
+def only(source: str | Sequence[str], language: str) -> Function:
+    """The one function of a source, or of its lines."""
+    (function,) = functions(source.split("\n") if isinstance(source, str) else source, language)
+    return function

@@ -7,13 +7,13 @@ import time
 from pathlib import PurePath
 
 import pytest
-from language_samples import SAMPLES
+from language_samples import SAMPLES, only
 
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.features import text_features
 from lsp_calib.languages import identifier_of, is_chosen, language_of, name_of
 from lsp_calib.summarization.insertion import insertion, may_insert
-from lsp_calib.syntax import Function, functions, has_grammar, prose_lines
+from lsp_calib.syntax import functions, has_grammar, prose_lines
 from lsp_calib.syntax.functions import MOST_BYTES
 from lsp_calib.syntax.languages import LANGUAGES
 
@@ -23,11 +23,6 @@ BRACKETS = "()[]{}"
 
 def lines_of(language: str) -> list[str]:
     return SAMPLES[language][0].split("\n")
-
-
-def only(source: str, language: str) -> Function:
-    (function,) = functions(source.split("\n"), language)
-    return function
 
 
 def judged(lines: list[str], row: int, text: str, language: str, *, below: bool = True) -> dict[str, float]:

@@ -22,9 +22,12 @@ OPEN = Ledger().opened(PROMISE, key="k", used_until=0.0)
 SURE = np.full(200, 0.99)
 
 
+RIGHT, WRONG = np.ones(200, dtype=bool), np.zeros(200, dtype=bool)
+
+
 def given_to(calibrator: str = "c", ledger: Ledger = OPEN, n: int = 60) -> Ledger:
     """A ledger after a certificate on n labels, none of them wrong."""
-    return ledger.asking(calibrator, SURE[:n], np.ones(n, dtype=bool))
+    return ledger.asking(calibrator, SURE[:n], RIGHT[:n])
 
 
 @given(st.floats(1e-6, 0.5), st.integers(1, 2000))
@@ -60,8 +63,7 @@ class TestAsking:
             assert found.holds("c"), (n, found.refusal)
 
     def test_nothing_is_asked_again_before_the_labels_have_grown(self) -> None:
-        wrong = np.zeros(40, dtype=bool)
-        refused = OPEN.asking("c", SURE[:40], wrong)
+        refused = OPEN.asking("c", SURE[:40], WRONG[:40])
         assert (refused.asked, refused.holds("c")) == (1, False)
         assert refused.certificate("c", PROMISE).reason == (
             "40 of the 40 most confident were wrong, where none may be (of 40 labels set aside)"
@@ -72,7 +74,7 @@ class TestAsking:
 
     def test_nothing_is_asked_where_the_confidences_themselves_give_it_no_chance(self) -> None:
         """They may decide: the labels are not looked at. An attempt would make the next one dearer."""
-        hopeless = OPEN.asking("c", np.full(60, 0.9), np.ones(60, dtype=bool))
+        hopeless = OPEN.asking("c", np.full(60, 0.9), RIGHT[:60])
         assert (hopeless.asked, hopeless.holds("c")) == (0, False)
         assert hopeless.certificate("c", PROMISE).reason == (
             "not enough labels yet: on 60 set aside a certificate has a chance of 6 %"
@@ -82,7 +84,7 @@ class TestAsking:
     def test_what_is_less_likely_right_than_wrong_is_never_accepted(self) -> None:
         """However few of them were wrong, and although the average would bear it."""
         confidence = np.r_[np.full(60, 0.99), np.full(60, 0.49)]
-        found = OPEN.asking("c", confidence, np.ones(120, dtype=bool))
+        found = OPEN.asking("c", confidence, RIGHT[:120])
         assert found.certificate("c", PROMISE).threshold == 0.99
         assert found.aside == 60
         assert OPEN.asking("c", [LEAST_CONFIDENCE, LEAST_CONFIDENCE - 1e-9], [True, True]).aside == 1
@@ -90,12 +92,11 @@ class TestAsking:
     def test_one_that_holds_gives_way_to_a_lower_threshold_only(self) -> None:
         first = given_to(n=60)
         confidence = np.r_[np.full(60, 0.99), np.full(60, 0.97)]
-        lower = first.asking("c", confidence, np.ones(120, dtype=bool))
+        lower = first.asking("c", confidence, RIGHT[:120])
         assert lower.certificate("c", PROMISE).threshold == 0.97
-        worse = np.r_[np.ones(60, dtype=bool), np.zeros(60, dtype=bool)]
-        kept = first.asking("c", confidence, worse)
+        kept = first.asking("c", confidence, np.r_[RIGHT[:60], WRONG[:60]])
         assert (kept.asked, kept.certificate("c", PROMISE).threshold) == (2, 0.99)
-        assert first.asking("c", confidence[:119], np.ones(119, dtype=bool)) == replace(first, aside=119)
+        assert first.asking("c", confidence[:119], RIGHT[:119]) == replace(first, aside=119)
 
 
 class TestWhatIsWanted:
@@ -117,22 +118,19 @@ class TestWhatIsWanted:
 
     def test_a_stricter_promise_may_be_asked_for_at_once(self) -> None:
         strict = given_to(n=100).opened(Promise(risk=0.05), key="k", used_until=0.0)
-        after = strict.asking("c", SURE[:100], np.ones(100, dtype=bool))
+        after = strict.asking("c", SURE[:100], RIGHT[:100])
         assert after.asked == 2
         assert after.certificate("c", Promise(risk=0.05)).threshold == 0.99
 
 
 class TestSettingAside:
     def test_only_what_no_fit_has_used(self) -> None:
+        """After a fit on everything only later labels count."""
         ledger = Ledger().opened(PROMISE, key="k", used_until=100.0)
-        assert ledger.is_unused(100.5)
-        assert not ledger.is_unused(100.0)
+        assert (ledger.is_unused(100.5), ledger.is_unused(100.0)) == (True, False)
         assert not ledger.closed(300.0).is_unused(400.0)
-
-    def test_after_a_fit_on_everything_only_later_labels_count(self) -> None:
         again = given_to().closed(500.0).opened(PROMISE, key="k", used_until=0.0)
-        assert not again.is_unused(500.0)
-        assert again.is_unused(501.0)
+        assert (again.is_unused(501.0), again.is_unused(500.0)) == (True, False)
         assert (again.asked, again.holds("c"), again.aside) == (1, False, 0)
 
     def test_another_key_divides_them_differently(self) -> None:
@@ -145,14 +143,14 @@ class TestSettingAside:
 class TestDrift:
     def test_a_revoked_certificate_is_replaced_on_later_labels_alone(self) -> None:
         ledger = given_to()
-        wrong = ledger.read(10, SURE[:30], np.zeros(30, dtype=bool), until=700.0)
+        wrong = ledger.read(10, SURE[:30], WRONG[:30], until=700.0)
         assert wrong.is_drifted("c")
         assert not wrong.holds("c")
         assert (wrong.used_until, wrong.aside) == (700.0, 0)
         reason = wrong.certificate("c", PROMISE).reason
         assert reason.startswith("revoked: ")
         assert reason.endswith("since then not enough labels yet: 0 of 40")
-        counted = wrong.read(7, SURE[:9], np.ones(9, dtype=bool), until=800.0)
+        counted = wrong.read(7, SURE[:9], RIGHT[:9], until=800.0)
         assert (counted.is_drifted("c"), counted.aside) == (True, 7), "good days do not bring it back"
         anew = given_to(ledger=counted, n=40)
         assert anew.holds("c")
@@ -165,8 +163,8 @@ ledgers = st.sampled_from(
         OPEN,
         given_to(),
         given_to().read(3, SURE[:5], [True, False, True, True, True], until=12.5),
-        given_to().read(3, SURE[:40], np.zeros(40, dtype=bool), until=12.5),
-        OPEN.asking("c", SURE[:40], np.zeros(40, dtype=bool)),
+        given_to().read(3, SURE[:40], WRONG[:40], until=12.5),
+        OPEN.asking("c", SURE[:40], WRONG[:40]),
     ]
 )
 

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import pytest
 from documentation_layouts import DOXYGEN, GO, JAVA, PHP, PYTHON, RUBY, SEEN, TYPESCRIPT
+from language_samples import only
 
 from lsp_calib.summarization.insertion import insertion, may_insert
-from lsp_calib.syntax import Function, documentation_sentence, functions
-
-
-def only(source: str, language: str) -> Function:
-    (function,) = functions(source.split("\n"), language)
-    return function
-
+from lsp_calib.syntax import documentation_sentence, functions
 
 # Seen by one of the tools alone, so that there is nowhere to write another one; or no place for lines.
 NO_PLACE = [

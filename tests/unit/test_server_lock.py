@@ -6,6 +6,7 @@ import json
 import re
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 from write_server_lock import BUILD, FOLDER, PLATFORMS, ROOT, download_size, groups, without_wheel
@@ -50,21 +51,22 @@ def test_sizes_are_known_for_every_platform() -> None:
     for size in sizes.values():
         assert {"server", "prebuilt", "local"} <= set(size)
         assert all(bytes_ > 1_000_000 for bytes_ in size.values())
+    # The encoder is offered where its libraries have wheels.
+    assert {one for one in PLATFORMS if "similarity" not in sizes[one]} == {"darwin-x64"}
 
 
-def test_the_encoder_is_offered_where_its_libraries_have_wheels() -> None:
-    sizes = json.loads((FOLDER / "sizes.json").read_text("utf-8"))
-    assert {platform for platform in PLATFORMS if "similarity" in sizes[platform]} == set(PLATFORMS) - {
-        "darwin-x64"
-    }
+def package(name: str, *wheels: tuple[str, int]) -> dict[str, Any]:
+    """One of a lock, with the tags and sizes of its wheels; or its source alone."""
+    urls = [{"url": f"https://example.invalid/{name}-1-{tags}.whl", "size": size} for tags, size in wheels]
+    return {"name": name, "wheels": urls} if urls else {"name": name, "sdist": {"size": 100}}
 
-    wheels = [{"url": "https://example.invalid/a-1-cp312-cp312-macosx_14_0_arm64.whl", "size": 1}]
-    pure = {"name": "b", "wheels": [{"url": "https://example.invalid/b-1-py3-none-any.whl", "size": 1}]}
-    source = {"name": "c", "sdist": {"size": 1}}
-    locked = {"package": [{"name": "a", "wheels": wheels}, pure, {"name": "lock"}]}
+
+def test_a_package_without_a_wheel_for_a_platform_is_named() -> None:
+    apple, pure = package("a", ("cp312-cp312-macosx_14_0_arm64", 1)), package("b", ("py3-none-any", 1))
+    locked = {"package": [apple, pure, {"name": "lock"}]}
     assert without_wheel(locked, "darwin-arm64") == []
     assert without_wheel(locked, "darwin-x64") == ["a"]
-    assert without_wheel({"package": [source]}, "linux-x64") == ["c"], "sources are not taken"
+    assert without_wheel({"package": [package("c")]}, "linux-x64") == ["c"], "sources are not taken"
 
 
 def test_the_encoder_s_packages_are_the_server_s_and_more() -> None:
@@ -90,23 +92,17 @@ def test_the_manifest_names_the_files_of_the_encoder(tmp_path: Path) -> None:
 
 
 def test_a_size_is_that_of_the_largest_file_that_may_be_taken() -> None:
-    def wheel(name: str, size: int) -> dict[str, object]:
-        return {"url": f"https://example.invalid/{name}.whl", "size": size}
-
-    package = {
-        "name": "a",
-        "wheels": [
-            wheel("a-1-cp310-cp310-manylinux_2_28_x86_64", 900),
-            wheel("a-1-cp311-cp311-manylinux2014_x86_64.manylinux_2_17_x86_64", 10),
-            wheel("a-1-cp312-cp312-manylinux_2_28_x86_64", 20),
-            wheel("a-1-cp312-cp312-musllinux_1_2_x86_64", 800),
-            wheel("a-1-cp312-cp312-win_amd64", 5),
-        ],
-    }
-    pure = {"name": "b", "wheels": [wheel("b-1-py3-none-any", 7), wheel("b-1-py2.py3-none-any", 8)]}
-    stable = {"name": "c", "wheels": [wheel("c-1-cp39-abi3-macosx_11_0_arm64", 3)]}
-    source = {"name": "d", "sdist": {"size": 100}}
-    locked = {"package": [package, pure, stable, source, {"name": "lock"}]}
+    several = package(
+        "a",
+        ("cp310-cp310-manylinux_2_28_x86_64", 900),
+        ("cp311-cp311-manylinux2014_x86_64.manylinux_2_17_x86_64", 10),
+        ("cp312-cp312-manylinux_2_28_x86_64", 20),
+        ("cp312-cp312-musllinux_1_2_x86_64", 800),
+        ("cp312-cp312-win_amd64", 5),
+    )
+    pure = package("b", ("py3-none-any", 7), ("py2.py3-none-any", 8))
+    stable = package("c", ("cp39-abi3-macosx_11_0_arm64", 3))
+    locked = {"package": [several, pure, stable, package("d"), {"name": "lock"}]}
     assert download_size(locked, "linux-x64") == 20 + 8 + 100
     assert download_size(locked, "win32-x64") == 5 + 8 + 100
     assert download_size(locked, "darwin-arm64", leave_out=["b"]) == 3 + 100

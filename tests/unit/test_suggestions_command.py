@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import json
-import re
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -13,13 +12,10 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from hypothesis import given
-from hypothesis import strategies as st
 from openai_server import serving
 from scripted_model import ask, install
 
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
-from lsp_calib.characters import code_span, escape_markdown, escape_prose
 from lsp_calib.cli import main
 from lsp_calib.commands import suggestions
 from lsp_calib.commands.engine import with_engine
@@ -355,38 +351,6 @@ async def test_what_has_no_function_is_named(tmp_path: Path) -> None:
         assert "No function was found" in result.output
     result = await run("summarize", "--all", tmp_path / "missing")
     assert "no file or folder" in result.output
-
-
-@given(st.text(alphabet="a` \\", min_size=1).map(str.strip).filter(bool))
-def test_code_is_fenced_by_more_marks_than_it_has(text: str) -> None:
-    span = code_span(text)
-    found = re.fullmatch(r"(`+) ?(.+?) ?\1", span)
-    assert found is not None
-    assert found[2] == text
-    assert not re.search(rf"(?<!`){found[1]}(?!`)", text), "nothing in the text ends the code"
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("run `lsp-calib refit` now", "run `lsp-calib refit` now"),
-        ("a_b _c_ of `_d_`", "a_b \\_c\\_ of `_d_`"),
-        ("one ` alone", "one \\` alone"),
-        ("`a` and `b`", "`a` and `b`"),
-        ("``", "\\`\\`"),
-        ("[a](b) `[a](b)`", "\\[a\\](b) `[a](b)`"),
-    ],
-)
-def test_commands_in_a_message_are_code(text: str, shown: str) -> None:
-    assert escape_prose(text) == shown
-
-
-@given(st.text(alphabet="`ab*_[]()<>\n\\ "))
-def test_markup_outside_of_code_is_escaped(text: str) -> None:
-    outside = re.sub(r"`[^`\n]+`", "", text)
-    if "`" not in text:
-        assert escape_prose(text) == escape_markdown(text)
-    assert escape_prose(text).count("\\*") >= outside.count("*")
 
 
 def test_an_answer_comes_although_nobody_reads_that_a_model_is_loaded(

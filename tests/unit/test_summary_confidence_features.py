@@ -56,31 +56,13 @@ def test_the_editor_and_the_records_say_the_same() -> None:
     shown = evidence_of(sentence, function, generation, 1000)
     counted = text_features(sentence, function, answer=sentence, ended=True, window=1000)
     record = Record(
-        item="r/a.py:area",
-        group="r",
-        stratum="function",
-        correct={"best-f1": True},
-        shown=True,
-        stop=Stop.END_OF_TEXT.value,
+        *("r/a.py:area", "r", "function", {"best-f1": True}, True, Stop.END_OF_TEXT.value),
         tokens=tuple(token.id for token in tokens),
         logprobs=tuple(token.logprob for token in tokens),
         typed_logprobs=(0.0,) * len(tokens),
-        entropies=(),
-        prompt="0" * 16,
-        doubt=False,
         observed={"text": tuple(counted.values())},
     )
-    header = Header(
-        task="summary",
-        language="python",
-        model=ModelIdentity("m", "", "0" * 64),
-        prompt_version="v",
-        seed=0,
-        sources=(),
-        held_out=(),
-        created="2026-11-22",
-        observations=OBSERVED,
-    )
+    header = Header("summary", "python", ModelIdentity("m", "", "0" * 64), "v", 0, observations=OBSERVED)
     known: Evidence = record.evidence(header)
     assert known.features == pytest.approx(dict(shown.features))
     for name in SUMMARY_RECIPES[2].features:

@@ -1,4 +1,4 @@
-"""Which summaries are made again, and which are remembered."""
+"""Which summaries are made again, and which are remembered; and of which functions."""
 
 from __future__ import annotations
 
@@ -8,9 +8,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import attrs
+import pytest
 from feedback_scene import URI, suggestion
+from lsprotocol import types
+from pygls.workspace import PositionCodec
 
-from lsp_calib.server.summaries import SummaryRequests, Target
+from lsp_calib.server import summaries
+from lsp_calib.server.documents import CalibDocument
+from lsp_calib.server.summaries import SummaryRequests, Target, functions_of, parse
 from lsp_calib.summarization.examples import Example
 from lsp_calib.summarization.service import Summary
 from lsp_calib.values import Evidence, ModelIdentity
@@ -27,7 +32,7 @@ def target(function: Any, language: str = "python", uri: str = URI) -> Target:
 
 @attrs.define
 class Service:
-    """Answers once `go` is set."""
+    """Answers at once, or once `go` is set."""
 
     go: asyncio.Event = attrs.field(factory=asyncio.Event)
     made: int = 0
@@ -55,6 +60,12 @@ class Service:
         )
 
 
+def at_once(**options: Any) -> Service:
+    service = Service(**options)
+    service.go.set()
+    return service
+
+
 def requests(service: Any, made: list[str]) -> SummaryRequests:
     async def _admits(_document: object) -> bool:
         return True
@@ -80,8 +91,7 @@ async def _identity(asked: SummaryRequests, *, patience: float = 5.0) -> str | N
 
 async def test_each_model_has_its_own() -> None:
     """After a restart with another model, and back."""
-    service = Service()
-    service.go.set()
+    service = at_once()
     asked = requests(service, [])
     await _identity(asked)
     asked.loaded(ModelIdentity("n", "Q4", "1" * 64))
@@ -94,8 +104,7 @@ async def test_each_model_has_its_own() -> None:
 
 async def test_keys_tell_nothing_of_the_code() -> None:
     """Each connection has its own secret: a digest of known code leads to nothing."""
-    service = Service()
-    service.go.set()
+    service = at_once()
     first, second = requests(service, []), requests(service, [])
     await _identity(first)
     await _identity(second)
@@ -103,8 +112,7 @@ async def test_keys_tell_nothing_of_the_code() -> None:
 
 
 async def test_each_rewording_is_another_one_and_takes_the_place() -> None:
-    service = Service()
-    service.go.set()
+    service = at_once()
     asked = requests(service, [])
     await _identity(asked)
     for wanted in ("Wording 1.", "Wording 2."):
@@ -146,8 +154,7 @@ async def test_asking_for_other_words_twice_at_once_gives_the_same() -> None:
 
 
 async def test_a_function_of_which_the_model_says_nothing_is_asked_for_once() -> None:
-    service = Service(has_nothing=True)
-    service.go.set()
+    service = at_once(has_nothing=True)
     asked = requests(service, [])
     asked.loaded(MODEL)
     for _ in range(3):
@@ -161,8 +168,7 @@ async def test_a_function_of_which_the_model_says_nothing_is_asked_for_once() ->
 
 async def test_each_document_has_its_own() -> None:
     """Tiers may be stricter in one of them."""
-    service = Service()
-    service.go.set()
+    service = at_once()
     asked = requests(service, [])
     await _identity(asked)
     assert asked.known(target(FUNCTION, uri="file:///other.py")) is None
@@ -170,3 +176,46 @@ async def test_each_document_has_its_own() -> None:
     known = asked.known(target(FUNCTION, uri="file:///other.py"))
     assert known is not None
     assert known.document == "file:///other.py"
+
+
+def document(text: str, language: str = "python") -> CalibDocument:
+    return CalibDocument(
+        "file:///module.py",
+        source=text,
+        version=1,
+        language_id=language,
+        sync_kind=types.TextDocumentSyncKind.Incremental,
+        position_codec=PositionCodec(types.PositionEncodingKind.Utf32),
+    )
+
+
+def type_above(changed: CalibDocument, text: str) -> None:
+    start = types.Position(0, 0)
+    changed.apply_change(types.TextDocumentContentChangePartial(types.Range(start, start), text))
+
+
+async def test_each_version_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed = []
+    real = summaries.functions
+    monkeypatch.setattr(summaries, "functions", lambda *given: parsed.append(1) or real(*given))
+    one = document("def first():\n    return 1\n")
+    await parse(one)
+    await parse(one)
+    assert [function.name for function in functions_of(one)] == ["first"]
+    assert len(parsed) == 1
+
+
+async def test_what_was_found_in_an_older_version_is_not_taken_for_this_one() -> None:
+    one = document("def first():\n    return 1\n")
+    running = asyncio.create_task(parse(one))
+    await asyncio.sleep(0)  # it has begun, with the lines of now
+    type_above(one, "\n\n")
+    await running
+    assert one.functions_of(one.bare_lines) is None
+    assert [function.start for function in functions_of(one)] == [2]
+
+
+async def test_a_language_without_a_grammar_has_no_functions() -> None:
+    one = document("first: 1\n", "yaml")
+    await parse(one)
+    assert functions_of(one) == ()

@@ -35,15 +35,10 @@ PURPOSE = Purpose(MODEL, "line-fim-1", "line", "python")
 HALF = Evidence((-0.6931471805599453,))
 
 
-def curve(model: ModelIdentity = MODEL, intercept: float = 0.0) -> SurvivalCurve:
-    """Of the total alone."""
-    return SurvivalCurve(
-        model=model,
-        prompt_version="line-fim-1",
-        n=10,
-        n_survived=4,
-        curves=(Curve.of_measure("total", 1.0, intercept),),
-    )
+def curve(*more: Curve, intercept: float = 0.0) -> SurvivalCurve:
+    """Of the total alone, or as the last of several."""
+    curves = (*more, Curve.of_measure("total", 1.0, intercept))
+    return SurvivalCurve(model=MODEL, prompt_version="line-fim-1", n=10, n_survived=4, curves=curves)
 
 
 def confidence(unchanged: float | None, source: str = "shipped") -> Confidence:
@@ -77,14 +72,7 @@ def test_a_line_that_ends_unchanged_survives(unchanged: float, intercept: float)
 
 def test_the_first_curve_whose_features_are_known_counts() -> None:
     features = (Weighted("total", 0.0, 1.0, 0.0), Weighted("broken", 0.0, 1.0, 1.0))
-    first = Curve(FEATURES_MEASURE, features, 0.0)
-    both = SurvivalCurve(
-        model=MODEL,
-        prompt_version="line-fim-1",
-        n=10,
-        n_survived=4,
-        curves=(first, Curve.of_measure("total", 1.0, 2.0)),
-    )
+    both = curve(Curve(FEATURES_MEASURE, features, 0.0), intercept=2.0)
     known = Evidence(HALF.logprobs, {"total": 0.0, "broken": 0.0})
     assert both.probability(known, 0.0) == pytest.approx(0.5)
     assert both.probability(HALF, 0.0) == pytest.approx(0.880797, abs=1e-6)
@@ -93,11 +81,9 @@ def test_the_first_curve_whose_features_are_known_counts() -> None:
 
 def test_shipped_curves_are_whole_and_written_as_they_are_read() -> None:
     folder = home.shipped_models() / SURVIVAL
-    files = sorted(folder.glob("*.json"))
-    assert [path.name for path in files] == [
-        path.name for path in sorted((home.shipped_models() / "prefixes").glob("*.json"))
-    ]
-    for path in files:
+    beside = (home.shipped_models() / "prefixes").glob("*.json")
+    assert {path.name for path in folder.glob("*.json")} == {path.name for path in beside}
+    for path in folder.glob("*.json"):
         text, found = path.read_text("utf-8"), SurvivalCurve.load(path)
         assert json.dumps(written(found), indent=2) + "\n" == text
         shipped = Calibrator.load(home.shipped_models() / "calibrators" / path.name)
@@ -150,10 +136,8 @@ def test_without_labels_of_the_model_it_is_not_known(tmp_path: Path, estimator: 
         attrs.evolve(PURPOSE, prompt_version="line-fim-2"),
     ):
         assert estimator.of(other).survives(HALF, confidence(0.2)) is None
-    java = attrs.evolve(PURPOSE, language="java")
-    assert estimator.of(java).survives(HALF, confidence(0.2)) == pytest.approx(0.6), (
-        "of all languages together"
-    )
+    of_all = estimator.of(attrs.evolve(PURPOSE, language="java"))
+    assert of_all.survives(HALF, confidence(0.2)) == pytest.approx(0.6), "of all languages together"
 
 
 def test_the_user_s_own_goes_first_and_a_damaged_one_is_named(

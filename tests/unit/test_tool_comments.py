@@ -6,11 +6,12 @@ import time
 from pathlib import Path
 
 import pytest
+from language_samples import only
 
 from lsp_calib.exclusion import Exclusion
 from lsp_calib.summarization.insertion import insertion
 from lsp_calib.summarization.workspace_examples import WorkspaceExamples
-from lsp_calib.syntax import Function, documentation_sentence, functions
+from lsp_calib.syntax import documentation_sentence
 from lsp_calib.syntax.languages import LANGUAGES
 from lsp_calib.syntax.languages.tool_comments import TOOL_COMMENTS, is_for_tool
 
@@ -51,11 +52,7 @@ COMMENTS = [
     ("c", "Coverity", "/* coverity[leaked_storage] */"),
     ("c", "Sonar", "// NOSONAR"),
     ("c", "REUSE", "/* SPDX-License-Identifier: MIT */"),
-    (
-        "c",
-        "licence",
-        "/*\n * Copyright (c) 2020 The Authors. All rights reserved.\n * Use it as you like.\n */",
-    ),
+    ("c", "licence", "/*\n * Copyright (c) 2020 The Authors. All rights reserved.\n * Use it.\n */"),
     ("c", "licence", LICENCE.strip()),
     ("cpp", "clang-tidy", "// NOLINTNEXTLINE(readability-function-size): it is a table"),
     ("cpp", "include-what-you-use", "// IWYU pragma: keep"),
@@ -97,11 +94,6 @@ def source_of(language: str, *comments: str) -> list[str]:
     if language == "python":
         return "\n".join(("def f(a):", *comments, f"    return {BODY}")).split("\n")
     return "\n".join((above, *comments, function)).split("\n")
-
-
-def only(lines: list[str], language: str) -> Function:
-    (function,) = functions(lines, language)
-    return function
 
 
 @pytest.mark.parametrize(("language", "tool", "comment"), COMMENTS)

@@ -24,8 +24,10 @@ LINES = ((0.1, 40, 2, 10), (0.25, 60, 10, 30), (0.4, 100, 40, 60), (1.0, 500, 40
 REJECTED, REVIEWED = (-3.0,) * 4, (-0.05,) * 4  # log-probabilities
 
 
-def usage(*lines: tuple[float, int, int, int], model: ModelIdentity = MODEL) -> Usage:
-    return Usage(model=model, prompt_version="prefix-1", lines=tuple(UsedLines(*one) for one in lines))
+def usage(
+    *lines: tuple[float, int, int, int], model: ModelIdentity = MODEL, prompt: str = "prefix-1"
+) -> Usage:
+    return Usage(model=model, prompt_version=prompt, lines=tuple(UsedLines(*one) for one in lines))
 
 
 @pytest.mark.parametrize(
@@ -87,11 +89,8 @@ def test_a_rejected_line_says_how_often_such_lines_are_used(estimator: Confidenc
     assert one.to_wire()["reason"].endswith(f"; below 25 %; {said}")
     assert tier_and_reason(one) == f"{said.capitalize()}: {one.why}"
     assert said not in one.why
-    assert [BADGES[tier]["words"] for tier in ("accept", "review", "reject")] == [
-        "usually used as it is",
-        "read it first",
-        "rarely used as it is",
-    ]
+    words = [BADGES[tier]["words"] for tier in ("accept", "review", "reject")]
+    assert words == ["usually used as it is", "read it first", "rarely used as it is"]
     # The limit that is in force decides which lines they are.
     estimator.policy = PRESETS["cautious"]
     assert suggested(estimator).usage == "rarely used as it is (about 3 in 10; 5 in 10 after an edit)"
@@ -112,18 +111,15 @@ def test_no_other_line_says_it(estimator: ConfidenceEstimator) -> None:
 
 @pytest.mark.parametrize("why", ["no file", "another model", "another prompt", "few lines"])
 def test_without_labels_of_the_model_there_are_no_numbers(estimator: ConfidenceEstimator, why: str) -> None:
-    if why == "another model":
-        put(estimator, usage(*LINES, model=ModelIdentity("n", "Q4", "1" * 64)))
-    elif why == "another prompt":
-        put(estimator, attrs_replaced(usage(*LINES), prompt_version="prefix-2"))
-    elif why == "few lines":
-        put(estimator, usage((0.25, 49, 5, 20)))
+    there = {
+        "another model": usage(*LINES, model=ModelIdentity("n", "Q4", "1" * 64)),
+        "another prompt": usage(*LINES, prompt="prefix-2"),
+        "few lines": usage((0.25, 49, 5, 20)),
+    }
+    if why in there:
+        put(estimator, there[why])
     found = estimator.of(make().purpose).assess(Evidence(REJECTED))
     assert (found.usage, found.tier) == ("", Tier.REJECT)
-
-
-def attrs_replaced(one: Usage, **changes: str) -> Usage:
-    return Usage(**{"model": one.model, "prompt_version": one.prompt_version, "lines": one.lines, **changes})
 
 
 def test_a_damaged_file_is_named_and_costs_nothing_else(estimator: ConfidenceEstimator) -> None:

@@ -8,6 +8,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -71,53 +73,57 @@ def test_patterns_count_below_their_own_folder(tmp_path: Path) -> None:
     assert is_left_out(root / "lib" / "b.py", root)
 
 
+LINE = "total = price_of(item) + tax_of(item)\n"
+
+
+def around(path: Path, root: Path, *opened: OpenFile, above: tuple[str, ...] = ()) -> set[str]:
+    """The files of which a large window shows pieces to who writes in a document."""
+    layout = Layout.of(load_cards()["qwen2.5-coder-1.5b"], WindowSize.LARGE)
+    cursor = Cursor.at((*above, "total = price_of(item)", ""), len(above) + 1, 0, "python")
+    found = Neighbourhood().around(path, root, opened, Exclusion(), cursor, layout)
+    return {snippet.name for snippet in found.snippets}
+
+
 def test_ignored_documents_are_no_context_while_they_are_open(repository: Path) -> None:
     root = repository / "app"
-    layout = Layout.of(load_cards()["qwen2.5-coder-1.5b"], WindowSize.LARGE)
-    lines = ("total = price_of(item) + tax_of(item)",) * 3
-    opened = [OpenFile(root / name, lines) for name in ("sub/d.py", "sub/e.py")]
-    cursor = Cursor.at(("total = price_of(item)", ""), 1, 0, "python")
-    found = Neighbourhood().around(root / "a.py", root, opened, Exclusion(), cursor, layout)
-    assert {snippet.name for snippet in found.snippets} == {"sub/d.py"}
+    opened = [OpenFile(root / name, (LINE.strip(),) * 3) for name in ("sub/d.py", "sub/e.py")]
+    assert around(root / "a.py", root, *opened) == {"sub/d.py"}
 
 
 def test_of_a_workspace_that_is_a_link_both_names_decide(tmp_path: Path) -> None:
-    layout = Layout.of(load_cards()["qwen2.5-coder-1.5b"], WindowSize.LARGE)
-    cursor = Cursor.at(("total = price_of(item)", ""), 1, 0, "python")
     for folder, shown in (("plain", {"beside.py"}), (".ssh", set())):
         (tmp_path / folder).mkdir()
-        (tmp_path / folder / "beside.py").write_text("total = price_of(item) + tax_of(item)\n" * 3)
+        (tmp_path / folder / "beside.py").write_text(LINE * 3)
         (root := tmp_path / f"link to {folder}").symlink_to(tmp_path / folder)
-        found = Neighbourhood().around(root / "open.py", root, (), Exclusion(), cursor, layout)
-        assert {snippet.name for snippet in found.snippets} == shown
+        assert around(root / "open.py", root) == shown
 
 
+@pytest.fixture
+def outside(repository: Path, tmp_path: Path) -> None:
+    """A link in the workspace to a folder that lies elsewhere."""
+    (tmp_path / "outside" / "deeper").mkdir(parents=True)
+    (repository / "app" / "link").symlink_to(tmp_path / "outside")
+
+
+@pytest.mark.usefixtures("outside")
 @pytest.mark.parametrize("folder", ["sub", "node_modules", ".x", "link", "link/deeper"])
 def test_a_folder_that_is_not_looked_into_stays_so_where_a_document_in_it_is_open(
-    repository: Path, tmp_path: Path, folder: str
+    repository: Path, folder: str
 ) -> None:
     """Its neighbours would go to the model, and with a remote one to another machine."""
     root = repository / "app"
-    (tmp_path / "outside" / "deeper").mkdir(parents=True)
-    (root / "link").symlink_to(tmp_path / "outside")
     for name in ("open.py", "beside.py"):
-        (root / folder / name).write_text("total = price_of(item) + tax_of(item)\n" * 3)
-    cursor = Cursor.at(("total = price_of(item)", ""), 1, 0, "python")
-    layout = Layout.of(load_cards()["qwen2.5-coder-1.5b"], WindowSize.LARGE)
-    found = Neighbourhood().around(root / folder / "open.py", root, (), Exclusion(), cursor, layout)
-    names = {snippet.name for snippet in found.snippets} - {f"{folder}/open.py"}
+        (root / folder / name).write_text(LINE * 3)
+    names = around(root / folder / "open.py", root) - {f"{folder}/open.py"}
     assert names == ({"sub/beside.py"} if folder == "sub" else set())
 
 
+@pytest.mark.usefixtures("outside")
 @pytest.mark.parametrize(
     "folder", ["node_modules", ".x", "link", "link/deeper", "sub/../../../outside", "made"]
 )
-def test_a_walk_does_not_begin_in_a_folder_that_is_not_looked_into(
-    repository: Path, tmp_path: Path, folder: str
-) -> None:
+def test_a_walk_does_not_begin_in_a_folder_that_is_not_looked_into(repository: Path, folder: str) -> None:
     root = repository / "app"
-    (tmp_path / "outside" / "deeper").mkdir(parents=True)
-    (root / "link").symlink_to(tmp_path / "outside")
     (root / folder / "beside.py").write_text("x = 1\n")
     assert walked(root, root / folder) == ["a.py", "sub/d.py"]
 
@@ -146,19 +152,18 @@ def test_a_disk_that_is_gone_hides_the_rest_of_no_workspace(
     (repository / "app" / "mount").mkdir()
     scandir = os.scandir
 
-    class Entry:
-        def __init__(self, entry: os.DirEntry[str]) -> None:
-            self.name, self._entry = entry.name, entry
-
-        def is_dir(self, *, follow_symlinks: bool) -> bool:
-            if self.name == "mount":
+    def entry(of: os.DirEntry[str]) -> Any:
+        def is_dir(*, follow_symlinks: bool) -> bool:
+            if of.name == "mount":
                 raise OSError(107, "Transport endpoint is not connected")
-            return self._entry.is_dir(follow_symlinks=follow_symlinks)
+            return of.is_dir(follow_symlinks=follow_symlinks)
+
+        return SimpleNamespace(name=of.name, is_dir=is_dir)
 
     @contextmanager
-    def listed(folder: Path) -> Iterator[Iterator[Entry]]:
+    def listed(folder: Path) -> Iterator[Any]:
         with scandir(folder) as entries:
-            yield map(Entry, entries)
+            yield map(entry, entries)
 
     monkeypatch.setattr(os, "scandir", listed)
     assert walked(repository / "app") == ["a.py", "sub/d.py"]
@@ -167,16 +172,12 @@ def test_a_disk_that_is_gone_hides_the_rest_of_no_workspace(
 def test_a_folder_with_endless_files_is_not_read_to_its_end(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Entry:
-        def __init__(self, number: int) -> None:
-            self.name = f"{number}.txt"
-
-        def is_dir(self, *, follow_symlinks: bool) -> bool:
-            return follow_symlinks
-
     @contextmanager
-    def endless(_: Path) -> Iterator[Iterator[Entry]]:
-        yield map(Entry, itertools.count())
+    def endless(_: Path) -> Iterator[Any]:
+        names = (f"{number}.txt" for number in itertools.count())
+        yield (
+            SimpleNamespace(name=name, is_dir=lambda *, follow_symlinks: follow_symlinks) for name in names
+        )
 
     monkeypatch.setattr(os, "scandir", endless)
     assert list(walk(repository, repository, lambda _: False, seconds=60, most_names=100)) == []
@@ -199,9 +200,8 @@ def test_very_many_ignores_hold_nothing_up(repository: Path) -> None:
 
 def test_a_long_document_hides_no_other(repository: Path) -> None:
     root = repository / "app"
-    layout = Layout.of(load_cards()["qwen2.5-coder-1.5b"], WindowSize.LARGE)
-    lines = ("total = price_of(item) + tax_of(item)",) * 3
-    opened = [OpenFile(root / "long.py", ("x = 1",) * 20_001), OpenFile(root / "sub/d.py", lines)]
-    cursor = Cursor.at(("import long", "total = price_of(item)", ""), 2, 0, "python")
-    found = Neighbourhood().around(root / "a.py", root, opened, Exclusion(), cursor, layout)
-    assert "sub/d.py" in {snippet.name for snippet in found.snippets}
+    long, other = (
+        OpenFile(root / "long.py", ("x = 1",) * 20_001),
+        OpenFile(root / "sub/d.py", (LINE.strip(),) * 3),
+    )
+    assert "sub/d.py" in around(root / "a.py", root, long, other, above=("import long",))
