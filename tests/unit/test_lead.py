@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import attrs
 import pytest
@@ -53,16 +54,9 @@ class Account:
 '''.splitlines()
 # (the line, from 0, the text before the cursor): the rest of the line is not written yet.
 PLACES = [
-    (8, "        self.ow"),
-    (9, "        self.balance = D"),
-    (10, "        self."),
-    (13, "        if am"),
-    (14, "            raise V"),
-    (15, "        self.balance +"),
-    (16, "        self.entries.a"),
-    (19, "        if "),
-    (22, "        self.entries"),
-    (25, "        with op"),
+    *((8, "        self.ow"), (9, "        self.balance = D"), (10, "        self."), (13, "        if am")),
+    *((14, "            raise V"), (15, "        self.balance +"), (16, "        self.entries.a")),
+    *((19, "        if "), (22, "        self.entries"), (25, "        with op")),
 ]
 # How a word of the answer goes on, with what stands before it.
 ITEM = re.compile(r"\W*\w*")
@@ -90,8 +84,11 @@ def asked(prompt: Prompt, lead: str = "") -> Request:
     return Request(prompt, 64, observe=Observe.ENTROPY, lead=lead)
 
 
-def plain(text: str, forced: str = "") -> Prompt:
-    return Prompt(((Segment.TEXT, text),), forced, "test")
+ABOVE = "\n".join(CODE[:8]) + "\n        self"
+
+
+def plain(text: str, forced: str = "", **more: Any) -> Request:
+    return Request(Prompt(((Segment.TEXT, text),), forced, "test"), 64, **more)
 
 
 def test_an_item_that_begins_the_model_s_own_answer_changes_nothing_of_it(
@@ -104,10 +101,8 @@ def test_an_item_that_begins_the_model_s_own_answer_changes_nothing_of_it(
         assert found is not None
         for item in (found[0], own.text[:1], own.text):
             beside = generate(model, asked(prompt, item))
-            assert not beside.led
-            assert beside.text == own.text
-            assert beside.tokens == own.tokens
-            assert beside.healing == own.healing
+            found_ = (beside.led, beside.text, beside.tokens, beside.healing)
+            assert found_ == (False, own.text, own.tokens, own.healing)
 
 
 def test_of_an_item_that_the_model_would_never_choose_the_number_is_low(
@@ -129,10 +124,9 @@ def test_the_tokens_of_an_item_count_as_they_do_from_scratch(
 ) -> None:
     """All tokens of an answer behind a boundary, where nothing is typed of its first one."""
     reference = Reference(model_path)
-    text = "\n".join(CODE[:8]) + "\n        self."
-    own = generate(model, Request(plain(text), 64))
-    beside = generate(model, Request(plain(text), 64, lead="entries = dict("))
-    given = reference.tokens(text)
+    own = generate(model, plain(f"{ABOVE}."))
+    beside = generate(model, plain(f"{ABOVE}.", lead="entries = dict("))
+    given = reference.tokens(f"{ABOVE}.")
     assert beside.led
     assert not own.text.startswith("entries")
     ids = [token.id for token in beside.tokens]
@@ -144,10 +138,9 @@ def test_the_tokens_of_an_item_count_as_they_do_from_scratch(
 
 def test_what_is_typed_of_an_item_is_known(model: llama.LlamaModel) -> None:
     """The more of it is typed, the likelier is the rest; typed as a whole it is the answer behind it."""
-    text = "\n".join(CODE[:8]) + "\n        self"
     totals = []
     for typed in (".", ".e", ".en", ".entri"):
-        answer = generate(model, Request(plain(text, typed), 64, lead=".entries"[len(typed) :]))
+        answer = generate(model, plain(ABOVE, typed, lead=".entries"[len(typed) :]))
         assert (typed + answer.text).startswith(".entries")
         totals.append(math.fsum(answer.logprobs))
     assert totals == sorted(totals)
@@ -156,11 +149,10 @@ def test_what_is_typed_of_an_item_is_known(model: llama.LlamaModel) -> None:
 
 def test_nothing_is_forced_behind_given_tokens_that_have_left_the_item(model: llama.LlamaModel) -> None:
     """As those of an alternative to an answer that began with it."""
-    text = "\n".join(CODE[:8]) + "\n        self."
-    other = generate(model, Request(plain(text), 64, lead="größe")).tokens[0].id
-    own = generate(model, Request(plain(text), 64, given=(other,)))
+    other = generate(model, plain(f"{ABOVE}.", lead="größe")).tokens[0].id
+    own = generate(model, plain(f"{ABOVE}.", given=(other,)))
     for lead in ("entries", "ääääääää", "zebra"):
-        beside = generate(model, Request(plain(text), 64, given=(other,), lead=lead))
+        beside = generate(model, plain(f"{ABOVE}.", given=(other,), lead=lead))
         assert (beside.text, beside.tokens, beside.led) == (own.text, own.tokens, False)
 
 

@@ -18,7 +18,6 @@ MAINS = {"type": "Mains", "online": "1"}
 UNPLUGGED = {"type": "Mains", "online": "0"}
 CHARGER = {"type": "USB", "online": "1"}
 DISCHARGING = {"type": "Battery", "status": "Discharging", "scope": "System"}
-CHARGING = {"type": "Battery", "status": "Charging"}
 MOUSE = {"type": "Battery", "status": "Discharging", "scope": "Device"}
 
 
@@ -34,30 +33,18 @@ def tree(folder: Path, *supplies: dict[str, str]) -> Path:
 @pytest.mark.parametrize(
     ("supplies", "expected"),
     [
-        ([MAINS], False),
-        ([DISCHARGING], True),
-        ([UNPLUGGED, DISCHARGING], True),
-        ([MAINS, DISCHARGING], False),
-        ([UNPLUGGED, CHARGER, DISCHARGING], False),
-        ([MOUSE], False),
-        ([{"type": "Battery"}, {"status": "Discharging"}, {}], False),
-    ],
-    ids=[
-        "desktop",
-        "battery-only",
-        "unplugged",
-        "weak-adapter",
-        "usb-c",
-        "mouse",
-        "incomplete",
+        pytest.param([MAINS], False, id="desktop"),
+        pytest.param([DISCHARGING], True, id="battery-only"),
+        pytest.param([UNPLUGGED, DISCHARGING], True, id="unplugged"),
+        pytest.param([MAINS, DISCHARGING], False, id="weak-adapter"),
+        pytest.param([UNPLUGGED, CHARGER, DISCHARGING], False, id="usb-c"),
+        pytest.param([MOUSE], False, id="mouse"),
+        pytest.param([{"type": "Battery"}, {"status": "Discharging"}, {}], False, id="incomplete"),
+        pytest.param([], None, id="nothing-listed"),
     ],
 )
-def test_the_source_of_power(tmp_path: Path, supplies: list[dict[str, str]], expected: bool) -> None:
-    assert on_battery(tree(tmp_path, *supplies)) is expected
-
-
-def test_where_nothing_is_listed_nothing_is_known(tmp_path: Path) -> None:
-    assert on_battery(tmp_path / "none") is None
+def test_the_source_of_power(tmp_path: Path, supplies: list[dict[str, str]], expected: bool | None) -> None:
+    assert on_battery(tree(tmp_path / "power", *supplies)) is expected
 
 
 async def test_a_reading_is_never_waited_for_and_counts_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,12 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_calib.calibration.calibrators.calibrator import Shift
-from lsp_calib.calibration.calibrators.promotion import (
-    ENOUGH,
-    ERROR,
-    LabelWeights,
-    odds_against,
-)
+from lsp_calib.calibration.calibrators.promotion import ENOUGH, ERROR, LabelWeights, odds_against
 from lsp_calib.calibration.logistic import log_odds, sigmoid
 
 NOISE = 0.02
@@ -32,11 +27,16 @@ def odds(p: np.ndarray, right: np.ndarray, **of: object) -> float:
     return odds_against(p, right, LabelWeights.of(p.size, **of), noise=NOISE, expected=nowhere_else)
 
 
+def seldom(found: list[float]) -> bool:
+    """Whether there is evidence enough against at most ERROR of the calibrators, but for chance."""
+    wrong = np.mean(np.array(found) >= ENOUGH)
+    return bool(wrong <= ERROR + 2.0 * np.sqrt(ERROR * (1.0 - ERROR) / len(found)))
+
+
 @pytest.mark.parametrize("users", [60, pytest.param(400, marks=pytest.mark.long)])
 def test_a_calibrator_that_is_right_is_seldom_replaced_however_often_one_looks(users: int) -> None:
-    """Each looked at after every label of 300: at most ERROR of them, but for chance."""
-    wrong = np.mean([odds(*user(300, 0.0, seed)) >= ENOUGH for seed in range(users)])
-    assert wrong <= ERROR + 2.0 * np.sqrt(ERROR * (1.0 - ERROR) / users)
+    """Each looked at after every label of 300."""
+    assert seldom([odds(*user(300, 0.0, seed)) for seed in range(users)])
 
 
 @pytest.mark.parametrize("shift", [-1.0, 1.0])
@@ -71,7 +71,7 @@ def test_a_visit_counts_once_by_its_first_label(visits: list[list[tuple[float, b
 @pytest.mark.parametrize("types_on", [0.3, 0.7])
 def test_a_visit_that_ends_with_a_right_suggestion_is_no_evidence(types_on: float) -> None:
     """Users who type on after a wrong suggestion get another one: the last of a visit is right more often."""
-    wrong = 0
+    found = []
     for seed in range(60):
         rng = np.random.default_rng(seed)
         p, right, visits = [], [], []
@@ -82,16 +82,15 @@ def test_a_visit_that_ends_with_a_right_suggestion_is_no_evidence(types_on: floa
                 visits.append(visit)
                 if right[-1] or rng.random() > types_on:
                     break
-        wrong += odds(np.array(p), np.array(right), episodes=visits) >= ENOUGH
-    assert wrong / 60 <= ERROR + 2.0 * np.sqrt(ERROR * (1.0 - ERROR) / 60)
+        found.append(odds(np.array(p), np.array(right), episodes=visits))
+    assert seldom(found)
 
 
 def test_lines_that_come_back_with_the_same_outcome_are_no_evidence() -> None:
-    wrong = 0
+    found, five = [], np.repeat(np.arange(150), 5)
     for seed in range(60):
         rng = np.random.default_rng(seed)
         p = rng.beta(0.5, 1.4, 150)
         right = rng.random(150) < p
-        five = np.repeat(np.arange(150), 5)
-        wrong += odds(p[five], right[five], lines=five) >= ENOUGH
-    assert wrong / 60 <= ERROR + 2.0 * np.sqrt(ERROR * (1.0 - ERROR) / 60)
+        found.append(odds(p[five], right[five], lines=five))
+    assert seldom(found)

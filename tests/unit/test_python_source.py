@@ -72,7 +72,6 @@ def broken(above: str, line: str, source: Sequence[str] = SOURCE, *, below: bool
     return text_features(Cursor.at(document, at, 0, "python"), line)["broken"]
 
 
-@pytest.mark.parametrize("below", [True, False])
 @pytest.mark.parametrize(
     ("above", "line"),
     [
@@ -95,8 +94,8 @@ def broken(above: str, line: str, source: Sequence[str] = SOURCE, *, below: bool
         ("        try:", "            async = 1"),
     ],
 )
-def test_errors_that_python_finds(above: str, line: str, below: bool) -> None:
-    assert broken(above, line, below=below) == 1.0
+def test_errors_that_python_finds(above: str, line: str) -> None:
+    assert [broken(above, line, below=below) for below in (True, False)] == [1.0, 1.0]
 
 
 @pytest.mark.parametrize(
@@ -174,7 +173,10 @@ def knows(row: Gap) -> bool:
     return True
 
 
-@pytest.mark.parametrize("row", NEWER_PYTHON, ids=lambda row: f"{row.since} {EXAMPLE_OF[row][:12]}")
+NEWER = pytest.mark.parametrize("row", NEWER_PYTHON, ids=lambda row: f"{row.since} {EXAMPLE_OF[row][:12]}")
+
+
+@NEWER
 def test_newer_syntax_is_no_error_in_an_older_python(row: Gap) -> None:
     """And a row that this Python's version knows is one of that version, not of a later one."""
     newer = tuple(map(int, row.since.split("."))) > sys.version_info[:2]
@@ -183,20 +185,12 @@ def test_newer_syntax_is_no_error_in_an_older_python(row: Gap) -> None:
     at = next(at for at, line in enumerate(lines) if row.pattern.search(line))
     source = [*SOURCE, *lines, "x = 1", ""]
     document = [*source[: len(SOURCE) + at], "", *source[len(SOURCE) + at + 1 :]]
-    for end in (len(document), len(SOURCE) + at + 1):
+    for end in (len(SOURCE) + at + 1, len(document)):
         cursor = Cursor.at(tuple(document[:end]), len(SOURCE) + at, 0, "python")
         assert text_features(cursor, lines[at])["broken"] == 0.0
     if row.pattern.groups:
-        cursor = Cursor.at(tuple(document), len(SOURCE) + at, 0, "python")
         assert text_features(cursor, lines[at] + " ) ] =")["broken"] == 1.0
-
-
-@pytest.mark.parametrize("row", NEWER_PYTHON, ids=lambda row: f"{row.since} {EXAMPLE_OF[row][:12]}")
-def test_newer_syntax_above_hides_no_error(row: Gap) -> None:
-    if not row.pattern.groups:
-        return
-    source = [*EXAMPLE_OF[row].rstrip("\n").split("\n"), *SOURCE]
-    assert broken("    shop = Shop()", '    print "x"', source) == 1.0
+        assert broken("    shop = Shop()", '    print "x"', [*lines, *SOURCE]) == 1.0, "above it hides none"
 
 
 def _stack_of_this_thread() -> int:
@@ -251,22 +245,9 @@ def test_no_line_of_a_valid_file_is_broken(module: types.ModuleType) -> None:
 
 
 def test_commands_of_a_notebook_are_no_errors() -> None:
-    cell = (
-        "import os",
-        "%matplotlib inline",
-        "files = !ls",
-        "for one in files:",
-        "    !cat {one}",
-        "",
-        "x = 1",
-    )
-    lines = with_commands(cell, "python")
-    for text, expected in (
-        ("    print(one)", 0.0),
-        ('    print "x"', 1.0),
-        ("print(one)", 0.0),
-        ("  one", 1.0),
-    ):
+    cell = "import os\n%matplotlib inline\nfiles = !ls\nfor one in files:\n    !cat {one}\n\nx = 1"
+    lines = with_commands(tuple(cell.split("\n")), "python")
+    for text, expected in (("    print(one)", 0), ('    print "x"', 1), ("print(one)", 0), ("  one", 1)):
         assert text_features(Cursor.at(lines, 5, 0, "python"), text)["broken"] == expected, text
 
 

@@ -38,19 +38,12 @@ PURPOSE = Purpose(ModelIdentity("m", "Q4", "0" * 64), "summary-bm25-1", "summary
 
 
 def evidence(rng: np.random.Generator, right: bool, *, encoder: bool, entropies: bool = True) -> Evidence:
-    names = [
-        name
-        for recipe in SUMMARY_RECIPES
-        for name in recipe.features
-        if name not in ("total", "geometric-mean-first-12")
-    ]
-    values = {name: float(rng.normal()) for name in names}
+    names = [name for recipe in SUMMARY_RECIPES for name in recipe.features]
+    of_tokens = {"total", "geometric-mean-first-12"}
+    values = {name: float(rng.normal()) for name in names if name not in of_tokens}
     values["code-cosine"] += 2.0 * right
-    kept = {
-        name: value
-        for name, value in values.items()
-        if (encoder or name not in FIT_FEATURES) and (entropies or name != "entropy-mean")
-    }
+    unknown = (set() if encoder else FIT_FEATURES) | (set() if entropies else {"entropy-mean"})
+    kept = {name: value for name, value in values.items() if name not in unknown}
     return Evidence((-0.1 - float(rng.random()), -0.2), kept)
 
 
@@ -58,18 +51,9 @@ def fitted(*, encoder: bool = True, n: int = 200) -> Fitted:
     rng = np.random.default_rng(3)
     right = rng.random(n) < 0.4
     evidences = [evidence(rng, bool(one), encoder=encoder) for one in right]
-    return fit_calibrator(
-        LabelledAnswers(
-            PURPOSE,
-            evidences,
-            right,
-            np.arange(n) % 20,
-            source="workspace",
-            state="ready",
-            created="2026-11-22",
-        ),
-        candidates=[2],
-    )
+    of = {"source": "workspace", "state": "ready", "created": "2026-11-22"}
+    labelled = LabelledAnswers(PURPOSE, evidences, right, np.arange(n) % 20, **of)
+    return fit_calibrator(labelled, candidates=[2])
 
 
 def test_a_curve_is_fitted_for_where_there_is_no_encoder() -> None:

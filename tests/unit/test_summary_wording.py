@@ -24,27 +24,21 @@ CONFIDENCE: Confidence = suggestion("x").confidence
 
 def sentence(probability: float | None, n: int = 812) -> str:
     ref = CalibratorRef("c", "shipped" if n else "prior", "shipped", n)
-    return tier_sentence(
-        attrs.evolve(CONFIDENCE, calibrated=probability, calibrator=ref, reason="no labels yet")
-    )
+    changes = {"calibrated": probability, "calibrator": ref, "reason": "no labels yet"}
+    return tier_sentence(attrs.evolve(CONFIDENCE, **changes))
 
 
 @pytest.mark.parametrize(
-    ("probability", "words"),
-    [
-        (0.53, "about 5 in 10 summaries like this match what a person wrote (812 checked)"),
-        (0.02, "fewer than 1 in 20 summaries like this match what a person wrote (812 checked)"),
-        (0.99, "more than 19 in 20 summaries like this match what a person wrote (812 checked)"),
-        (None, "no labels yet"),
-    ],
+    ("probability", "share"),
+    [(0.53, "about 5 in 10"), (0.02, "fewer than 1 in 20"), (0.99, "more than 19 in 20")],
 )
-def test_the_sentence(probability: float | None, words: str) -> None:
-    assert sentence(probability) == words
-
-
-def test_without_labels_in_the_language_it_is_a_guess() -> None:
-    assert "a guess" in sentence(0.5, n=0)
-    assert "checked" not in sentence(0.5, n=0)
+def test_the_sentence(probability: float, share: str) -> None:
+    """Without labels in the language it is a guess."""
+    said = f"{share} summaries like this match what a person wrote"
+    assert sentence(probability) == f"{said} (812 checked)"
+    assert sentence(None) == "no labels yet"
+    assert "a guess" in sentence(probability, n=0)
+    assert "checked" not in sentence(probability, n=0)
 
 
 @given(st.floats(0, 1))

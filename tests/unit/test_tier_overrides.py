@@ -12,7 +12,7 @@ from test_calibration_calibrator import make, platt
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
 from lsp_calib.calibration.certificates import certify
-from lsp_calib.calibration.tiers import PRESETS, RiskPolicy, StricterPolicy
+from lsp_calib.calibration.tiers import PRESETS, Policy, RiskPolicy, StricterPolicy
 from lsp_calib.values import Evidence, Override, Tier
 
 CERTIFIED = RiskPolicy(certificate=certify([0.9] * 22, [True] * 22))
@@ -21,18 +21,15 @@ SURE = Evidence((-0.05,))
 shares = st.floats(0, 1)
 
 
-@given(
-    st.sampled_from([*PRESETS.values(), RiskPolicy(), CERTIFIED]),
-    shares,
-    shares,
-    st.none() | shares,
-    st.sampled_from(["prior", "personal"]),
-)
+policies = st.sampled_from([*PRESETS.values(), RiskPolicy(), CERTIFIED])
+
+
+@given(policies, shares, shares, st.none() | shares, st.sampled_from(["prior", "personal"]))
 def test_a_tier_never_gets_milder(
-    base: object, accept: float, reject: float, probability: float | None, source: str
+    base: Policy, accept: float, reject: float, probability: float | None, source: str
 ) -> None:
-    before, words = base.decide(probability, source=source)  # type: ignore[attr-defined]
-    tier, reason = StricterPolicy(base, accept, reject).decide(probability, source=source)  # type: ignore[arg-type]
+    before, words = base.decide(probability, source=source)
+    tier, reason = StricterPolicy(base, accept, reject).decide(probability, source=source)
     assert ORDER.index(tier) <= ORDER.index(before)
     assert reason.startswith(words)
     assert (tier is before) == (reason == words)
@@ -77,10 +74,8 @@ def test_it_counts_where_language_and_path_both_fit(
 
 
 def test_of_several_the_strictest_counts(estimator: ConfidenceEstimator) -> None:
-    estimator.overrides = (
-        Override(language="python", accept_from=0.9),
-        Override(path="a/**", accept_from=0.99),
-    )
+    both = Override(language="python", accept_from=0.9), Override(path="a/**", accept_from=0.99)
+    estimator.overrides = both
     purpose = make().purpose
     tiers = [estimator.of(purpose, document).assess(SURE).tier for document in ("/b/c.py", "/a/c.py")]
     assert tiers == [Tier.ACCEPT, Tier.REVIEW]
