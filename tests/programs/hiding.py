@@ -16,14 +16,12 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import attrs
 import numpy as np
-from offered_lines import shipped_for
-from sure_parts import MODELS, offered, records_of, wilson
+from sure_parts import MODELS, loaded, offered, wilson
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray, group_codes, quietly
 from lsp_calib.calibration.calibrators.calibrator import (
@@ -41,7 +39,7 @@ from lsp_calib.characters import normalised_line
 from lsp_calib.commands.calibrate import nine_digits
 from lsp_calib.completion.context import Cursor
 from lsp_calib.confidence.features import GRAMMAR
-from lsp_calib.corpus.records import Header, read_records
+from lsp_calib.corpus.records import Header
 from lsp_calib.feedback.lines import COMPARED_CHARACTERS, edit_distances
 from lsp_calib.values import Evidence
 
@@ -226,27 +224,18 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="write the shipped curves as well")
     parser.add_argument("--blind", action="store_true", help="the blind projects, with the shipped curves")
     options = parser.parse_args()
-    data = Path(os.environ["LSP_CALIB_DATA"])
-    for (model, version), paths in records_of(("blind",) if options.blind else ("", "languages")).items():
-        header = read_records(paths[0])[0]
-        lines: list[Line] = []
-        for path in paths:
-            one = read_records(path)[0]
-            name = "projects" if one.language == "python" else f"projects-{one.language}"
-            sources = data / ("projects-blind" if options.blind else name)
-            lines += lines_of(path, sources, shipped_for(one))
-        target = MODELS / SURVIVAL / f"{paths[0].stem}.json"
-        if options.write:
-            target.parent.mkdir(exist_ok=True)
-            target.write_text(json.dumps(written(fit(header, lines)), indent=2) + "\n", "utf-8")
+    for header, stem, lines in loaded(options.blind, lines_of):
+        target = MODELS / SURVIVAL / f"{stem}.json"
         p = predicted(SurvivalCurve.load(target), lines) if options.blind else out_of_fold(header, lines)
         if options.write:
-            counts = target.parent.parent / USAGE / target.name
-            counts.parent.mkdir(exist_ok=True)
-            counts.write_text(
-                json.dumps(written(counted(header, lines, p < LIMIT)), indent=2) + "\n", "utf-8"
-            )
-        print(f"\n### {model}, {version}\n\n{HEAD}")
+            of_lines = {
+                target: fit(header, lines),
+                MODELS / USAGE / target.name: counted(header, lines, p < LIMIT),
+            }
+            for path, made in of_lines.items():
+                path.parent.mkdir(exist_ok=True)
+                path.write_text(json.dumps(written(made), indent=2) + "\n", "utf-8")
+        print(f"\n### {header.model.name}, {header.prompt_version}\n\n{HEAD}")
         for name, chosen in kinds(lines):
             of_kind = [line for line, is_one in zip(lines, chosen, strict=True) if is_one]
             print(row(name, of_kind, p[chosen], p[chosen] < LIMIT), flush=True)

@@ -19,7 +19,8 @@ from pathlib import Path
 import attrs
 import numpy as np
 from offered_lines import Offered, accepted, read, shipped_for
-from pooled_curves import PAGE, written
+from pages import written
+from pooled_curves import PAGE
 
 from lsp_calib import home
 from lsp_calib.calibration.arrays import FloatArray, IntArray, group_codes, quietly
@@ -131,7 +132,7 @@ def main() -> None:
     page = PAGE.read_text("utf-8")
     for model, block in BLOCKS.items():
         found = "\n".join(table([path for path in SHIPPED if path.name.startswith(f"line-{model}-")]))
-        page = written(page, block, found)
+        page = written(page, {block: found})
     PAGE.write_text(page, "utf-8")
 
 

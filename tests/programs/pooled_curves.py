@@ -20,6 +20,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
+from pages import written
 
 from lsp_calib import home
 from lsp_calib.calibration import document
@@ -277,15 +278,6 @@ def block(pool: Pool) -> str:
     return "\n".join((HEAD, *(cell.row() for cell in cells(pool))))
 
 
-def written(page: str, block: str, table: str) -> str:
-    """The page with a table between the two comments of its block."""
-    begin, end = f"<!-- begin: {block} -->\n", f"\n<!-- end: {block} -->"
-    before, _, rest = page.partition(begin)
-    _, found, after = rest.partition(end)
-    assert found, f"{begin} is missing"
-    return f"{before}{begin}{table}{end}{after}"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument(
@@ -298,7 +290,7 @@ def main() -> None:
             target(model).write_text(json.dumps(document.written(fit(pool)), indent=2) + "\n", "utf-8")
         table = block(pool)
         if options.write:
-            PAGE.write_text(written(PAGE.read_text("utf-8"), f"pooled {model}", table), "utf-8")
+            PAGE.write_text(written(PAGE.read_text("utf-8"), {f"pooled {model}": table}), "utf-8")
         print(f"\n### {model}\n\n{table}", flush=True)
 
 

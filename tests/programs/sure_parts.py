@@ -19,8 +19,9 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import attrs
 import numpy as np
@@ -51,6 +52,7 @@ LEAST = 4
 FOLDS = 5
 _CLIP = 1e-6
 _WORD = re.compile(r"[^\W\d]\w*")
+T = TypeVar("T")
 
 
 @attrs.frozen(eq=False)
@@ -319,26 +321,28 @@ def records_of(folders: Sequence[str]) -> dict[tuple[str, str], list[Path]]:
     return found
 
 
+def loaded(
+    blind: bool, read: Callable[[Path, Path, Calibrator], list[T]]
+) -> Iterator[tuple[Header, str, list[T]]]:
+    """The header, name of the curves and lines of each model and window. read: the lines of a file of records
+    from the folder of its sources, for the calibrator that ships for them."""
+    data = Path(os.environ["LSP_CALIB_DATA"])
+    for paths in records_of(("blind",) if blind else ("", "languages")).values():
+        lines: list[T] = []
+        for path in paths:
+            header = read_records(path)[0]
+            name = "projects" if header.language == "python" else f"projects-{header.language}"
+            lines += read(path, data / ("projects-blind" if blind else name), shipped_for(header))
+        yield read_records(paths[0])[0], paths[0].stem, lines
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--write", action="store_true", help="write the shipped curves as well")
     parser.add_argument("--blind", action="store_true", help="the blind projects, with the shipped curves")
-    parser.add_argument("--only", default="", help="names of records must hold this text")
     options = parser.parse_args()
-    data = Path(os.environ["LSP_CALIB_DATA"])
-    files = records_of(("blind",) if options.blind else ("", "languages"))
-    for (_, version), paths in files.items():
-        if options.only not in str(paths[0]):
-            continue
-        header = read_records(paths[0])[0]
-        languages: dict[str, list[Line]] = {}
-        for path in paths:
-            one = read_records(path)[0]
-            name = "projects" if one.language == "python" else f"projects-{one.language}"
-            sources = data / ("projects-blind" if options.blind else name)
-            languages[one.language] = lines_of(path, sources, shipped_for(one))
-        every = [line for lines in languages.values() for line in lines]
-        target = MODELS / PREFIXES / f"{paths[0].stem}.json"
+    for header, stem, every in loaded(options.blind, lines_of):
+        target = MODELS / PREFIXES / f"{stem}.json"
         if options.write:
             target.parent.mkdir(exist_ok=True)
             target.write_text(json.dumps(written(fit(header, every)), indent=2) + "\n", "utf-8")
@@ -347,14 +351,14 @@ def main() -> None:
             found = [(line, predicted(shipped, line)) for line in every]
         else:
             found = list(out_of_fold(header, every, [line.project for line in every]))
-        print(f"\n### {header.model.name}, {version}\n\n{HEAD}")
+        print(f"\n### {header.model.name}, {header.prompt_version}\n\n{HEAD}")
         for name, policy in PRESETS.items():
             print(Worth.at(policy.accept_from, found).row(f"{name} ({100 * policy.accept_from:.0f} %)"))
-        if len(languages) > 1:
+        groups = [line.language for line in every]
+        if len(set(groups)) > 1:
             balanced = PRESETS["balanced"].accept_from
-            groups = [line.language for line in every]
             apart = list(out_of_fold(header, every, groups))
-            for language in languages:
+            for language in dict.fromkeys(groups):
                 of_it = [pair for pair in apart if pair[0].language == language]
                 print(Worth.at(balanced, of_it).row(f"{language}, its language left out"))
         print(f"\n{deciles(found)}", flush=True)

@@ -13,21 +13,20 @@ are the shipped ones; of the others they have not seen the line's project, or it
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import attrs
 import numpy as np
-from offered_lines import shipped_for
-from sure_parts import FOLDS, MODELS, Line, fit, lines_of, predicted, records_of
+from pages import written
+from sure_parts import FOLDS, MODELS, Line, fit, lines_of, loaded, predicted
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray
 from lsp_calib.calibration.calibrators.line_curves import PREFIXES, PrefixCurve
 from lsp_calib.calibration.scores import expected_calibration_error, skill_score
 from lsp_calib.calibration.tiers import PRESETS
 from lsp_calib.calibration.validation import grouped_folds
-from lsp_calib.corpus.records import Header, read_records
+from lsp_calib.corpus.records import Header
 from lsp_calib.studies.statistics import simultaneous_errors
 
 PAGE = Path(__file__).parents[2] / "docs" / "confidence.md"
@@ -161,18 +160,6 @@ def unseen(header: Header, lines: Sequence[Line], groups: Sequence[str]) -> list
     return found
 
 
-def loaded(blind: bool) -> Iterator[tuple[Header, str, list[Line]]]:
-    """The header, name of the curve and lines of each model and window."""
-    data = Path(os.environ["LSP_CALIB_DATA"])
-    for paths in records_of(("blind",) if blind else ("", "languages")).values():
-        lines: list[Line] = []
-        for path in paths:
-            header = read_records(path)[0]
-            name = "projects" if header.language == "python" else f"projects-{header.language}"
-            lines += lines_of(path, data / ("projects-blind" if blind else name), shipped_for(header))
-        yield read_records(paths[0])[0], paths[0].stem, lines
-
-
 def conditions(found: Sequence[tuple[Line, PrefixCurve]]) -> Mapping[str, list[tuple[Line, PrefixCurve]]]:
     kinds = dict.fromkeys(line.condition for line, _ in found)
     return {kind: [pair for pair in found if pair[0].condition == kind] for kind in kinds}
@@ -182,7 +169,7 @@ def tables() -> tuple[str, str, list[tuple[str, Moments]]]:
     """The tables of the page as Markdown, the rows that are not there, and the moments of the blind projects
     by model."""
     wide, narrow, blind, more = [HEAD], [HEAD_BINS], [], [HEAD]
-    for header, stem, lines in loaded(blind=True):
+    for header, stem, lines in loaded(True, lines_of):
         curve = PrefixCurve.load(MODELS / PREFIXES / f"{stem}.json")
         moments = Moments.of([(line, curve) for line in lines])
         name = NAMES[header.model.name]
@@ -191,7 +178,7 @@ def tables() -> tuple[str, str, list[tuple[str, Moments]]]:
         narrow += rows_by_characters(f"{name}, blind", moments)
         limit = simultaneous_errors(moments.then, moments.right, {"all": moments.right | True})["all"].limit
         print(f"{name}: limit of the ECE if moments were independent: {limit:.3f}", flush=True)
-    for header, stem, lines in loaded(blind=False):
+    for header, stem, lines in loaded(False, lines_of):
         name = f"{NAMES[header.model.name]}, {'large' if stem.endswith('large') else 'small'} window"
         found = unseen(header, lines, [line.project for line in lines])
         moments = Moments.of(found)
@@ -239,9 +226,7 @@ def main() -> None:
     found, more, blind = tables()
     print(f"{found}\n\n{more}")
     if options.write:
-        from pooled_curves import written
-
-        PAGE.write_text(written(PAGE.read_text("utf-8"), "typed along", found), "utf-8")
+        PAGE.write_text(written(PAGE.read_text("utf-8"), {"typed along": found}), "utf-8")
         draw(blind, PICTURE)
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
+import pages
 from confidence_rendering import (
     ablation_blocks,
     blind_lines,
@@ -43,14 +44,7 @@ README_FIGURE = FIGURE.with_name("reliability.png")
 README_MODEL = "qwen2.5-coder-1.5b-large"
 
 
-def written(text: str, blocks: Mapping[str, str]) -> str:
-    """A page with its tables as they are to be, each between two comments."""
-    for name, block in blocks.items():
-        begin, end = f"<!-- begin: {name} (make confidence) -->\n", f"<!-- end: {name} -->\n"
-        between = re.compile(f"(?<={re.escape(begin)}).*?(?={re.escape(end)})", re.DOTALL)
-        text, count = between.subn(f"\n{block}\n\n".replace("\\", r"\\"), text)
-        assert count == 1, f"{begin}...{end} stands {count} times in the page"
-    return text
+written = partial(pages.written, by="make confidence")
 
 
 def readme_checksum() -> str:

@@ -6,10 +6,10 @@ tests/unit/test_settings.py fails where they say something else.
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
+from pages import written
 from settings_rendering import markdown_tables, vscode_properties
 
 ROOT = Path(__file__).parents[2]
@@ -22,13 +22,9 @@ ALWAYS = ("lspCalib.exclude",)
 
 
 def reference(page: str) -> str:
-    """The page with its tables of settings as they are to be, each between two comments."""
-    for name, table in markdown_tables().items():
-        begin, end = f"<!-- begin: {name} (make settings) -->\n", f"<!-- end: {name} -->\n"
-        between = re.compile(f"(?<={re.escape(begin)}).*?(?={re.escape(end)})", re.DOTALL)
-        page, count = between.subn(f"\n{table}\n".replace("\\", r"\\"), page)
-        assert count == 1, f"{begin}...{end} stands {count} times in the page"
-    return page
+    """The page with its tables of settings as they are to be."""
+    tables = {name: table.removesuffix("\n") for name, table in markdown_tables().items()}
+    return written(page, tables, "make settings")
 
 
 def extension(package: str) -> str:
@@ -44,8 +40,8 @@ def extension(package: str) -> str:
 
 
 def main() -> None:
-    for path, written in ((REFERENCE, reference), (EXTENSION, extension)):
-        path.write_text(written(path.read_text("utf-8")), "utf-8")
+    for path, made in ((REFERENCE, reference), (EXTENSION, extension)):
+        path.write_text(made(path.read_text("utf-8")), "utf-8")
 
 
 if __name__ == "__main__":

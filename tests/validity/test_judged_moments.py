@@ -11,6 +11,7 @@ from pathlib import Path
 import attrs
 import numpy as np
 import pytest
+from feedback_scene import in_haste, show, tier_of
 from numpy.random import Generator
 
 from lsp_calib.feedback.comparison import Share
@@ -18,23 +19,9 @@ from lsp_calib.feedback.events import Event, EventKind, How, Label, Moment
 from lsp_calib.feedback.report_data import statistics, typed_ranges
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.feedback.tracked import Moments
-from lsp_calib.values import (
-    CalibratorRef,
-    Confidence,
-    Evidence,
-    ModelIdentity,
-    Suggestion,
-    Tier,
-    Timing,
-)
+from lsp_calib.values import Tier
 
 LINES, STORED, LONG = 6000, 1500, 20
-MODEL = ModelIdentity("m", "", "abc")
-REF = CalibratorRef("c", "shipped", "shipped", 100)
-
-
-def tier_of(p: float) -> Tier:
-    return Tier.ACCEPT if p >= 0.78 else Tier.REVIEW if p >= 0.25 else Tier.REJECT
 
 
 @attrs.frozen
@@ -85,27 +72,18 @@ def errors(pairs: list[tuple[float, bool]]) -> float:
 
 
 def record(store: FeedbackStore, number: int, line: Line, moments: Moments) -> None:
-    first, right = moments.first, line.parts_at == LONG
-    confidence = Confidence(first.confidence, None, "total", first.tier, "", False, REF, None)
+    right = line.parts_at == LONG
     name, at = f"{number:016x}", 1e9 + number
     label = Label(name, right, How.KEPT if right else How.TYPED_OVER, at + 1.0)
     more = {"moments": moments.news(), "accepted": moments.accepted}
-    store.record_shown(
-        Suggestion(name, "line", "", confidence, "m", 1, "model", Timing()),
-        model=MODEL,
-        prompt_version="p",
-        language="python",
-        evidence=Evidence((-0.5,)),
-        at=at,
-    )
+    show(store, name, at=at, p=moments.first.confidence)
     store.record_events([Event(name, EventKind.SETTLED, at + 1.0, label=label, **more)])
 
 
 @pytest.mark.parametrize("user", USERS)
 def test_true_probabilities_look_true_in_each_row(tmp_path: Path, user: str) -> None:
     rng = np.random.default_rng(20)
-    with closing(FeedbackStore(tmp_path / "feedback.db")) as store:
-        store._connection.execute("PRAGMA synchronous = OFF")
+    with closing(in_haste(FeedbackStore(tmp_path / "feedback.db"))) as store:
         for number in range(STORED):
             line = Line.drawn(rng)
             record(store, number, line, shown(line, USERS[user], rng))

@@ -17,7 +17,7 @@ import pytest
 from lsp_calib.calibration.arrays import BoolArray, FloatArray
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.promotion import LabelWeights
-from lsp_calib.calibration.calibrators.refit import refit
+from lsp_calib.calibration.calibrators.refit import RefitResult, refit
 from lsp_calib.corpus.records import read_records
 from lsp_calib.values import Evidence
 
@@ -83,6 +83,12 @@ def world() -> tuple[Calibrator, list[Evidence]]:
     return shipped, [one for one in evidences if shipped.probability(one) is not None and one.features]
 
 
+def refitted(shipped: Calibrator, labels: Labels) -> RefitResult:
+    weights = LabelWeights.of(len(labels.answers), lines=labels.lines)
+    of = {"created": "2026-12-01", "base": shipped, "seen": 0}
+    return refit(shipped, labels.answers, labels.correct, weights, **of)
+
+
 def costs(world: tuple[Calibrator, list[Evidence]], poison: Poison, seeds: int) -> tuple[FloatArray, int]:
     """By how much the Brier score on later answers is higher after a refit, for each seed, shape (seeds,);
     and how many refits were promoted."""
@@ -95,10 +101,7 @@ def costs(world: tuple[Calibrator, list[Evidence]], poison: Poison, seeds: int) 
         correct = rng.random(LABELS) < truth[chosen]
         clean = Labels([pool[i] for i in chosen], correct, list(range(LABELS)))
         dirty = poison(clean, truth[chosen], rng)
-        counting = LabelWeights.of(len(dirty.answers), lines=dirty.lines)
-        result = refit(
-            shipped, dirty.answers, dirty.correct, counting, created="2026-12-01", base=shipped, seen=0
-        )
+        result = refitted(shipped, dirty)
         later = [pool[i] for i in rng.choice(len(pool), LATER)]
         if result.calibrator is None:
             found.append(0.0)
@@ -138,14 +141,6 @@ def test_one_class_is_never_promoted(world: tuple[Calibrator, list[Evidence]], o
     rng = np.random.default_rng(n)
     for _ in range(5):
         answers = [pool[i] for i in rng.choice(len(pool), n)]
-        result = refit(
-            shipped,
-            answers,
-            np.full(n, outcome),
-            LabelWeights.of(n),
-            created="2026-12-01",
-            base=shipped,
-            seen=0,
-        )
+        result = refitted(shipped, Labels(answers, np.full(n, outcome), list(range(n))))
         assert not result.promoted
         assert "at least one other is needed" in result.reason

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 import attrs
 import numpy as np
 import pytest
-from pooled_curves import MODELS, PAGE, Cell, Pool, block, cells, fit, pools, target, written
+from pages import written
+from pooled_curves import MODELS, PAGE, Cell, Pool, block, cells, fit, pools, target
 from test_shipped import assert_same
 
 from lsp_calib.calibration import document
@@ -128,13 +129,8 @@ def test_languages_lie_as_far_apart_as_a_refit_expects(pool: Pool) -> None:
 
 def test_a_language_is_left_out_with_its_dialects() -> None:
     pool = pools()["smollm2-135m"]
-    small = attrs.evolve(
-        pool,
-        **{
-            name: getattr(pool, name)[::12]
-            for name in ("evidences", "correct", "languages", "prompts", "conditions", "projects")
-        },
-    )
+    columns = ("evidences", "correct", "languages", "prompts", "conditions", "projects")
+    small = attrs.evolve(pool, **{name: getattr(pool, name)[::12] for name in columns})
     kept: list[set[str]] = []
 
     class Watched(Pool):
@@ -153,4 +149,4 @@ def test_a_language_is_left_out_with_its_dialects() -> None:
 def test_the_documentation_says_what_it_is_worth(name: str) -> None:
     """If not: make calibrators."""
     page = PAGE.read_text("utf-8")
-    assert written(page, f"pooled {name}", block(pools()[name])) == page
+    assert written(page, {f"pooled {name}": block(pools()[name])}) == page

@@ -74,21 +74,16 @@ def test_what_was_to_be_scored_once_was_not_fitted_on(shipped: Path) -> None:
     calibrator = Calibrator.load(shipped)
     header, records = records_of(shipped)
     records = shipped_thresholds(header.similarity).judge(header, records)
-    kept = [
-        record
-        for record in records
-        if record.shown and record.logprobs and record.group not in set(header.held_out)
-    ]
+    held_out = set(header.held_out)
+    kept = [one for one in records if one.shown and one.logprobs and one.group not in held_out]
     assert len(kept) < len(records)
     assert calibrator.n == len(kept)
     assert calibrator.n_correct == sum(record.correct[MOST_AGREE] for record in kept)
 
 
 def test_there_is_a_curve_for_who_has_the_encoder_and_one_for_who_has_not(shipped: Path) -> None:
-    curves = {
-        curve.measure: {feature.name for feature in curve.features}
-        for curve in Calibrator.load(shipped).curves
-    }
+    found = Calibrator.load(shipped).curves
+    curves = {curve.measure: {feature.name for feature in curve.features} for curve in found}
     assert [*curves][:3] == [FEATURES_MEASURE, WITHOUT_ENTROPIES, WITHOUT_ENCODER]
     assert curves[FEATURES_MEASURE] >= FIT_FEATURES
     assert not curves[WITHOUT_ENCODER] & FIT_FEATURES
@@ -142,11 +137,8 @@ class TestRecords:
             assert row.keys() <= {*texts, *numbers, *lengths, *others}
             for key in row.keys() & texts.keys():
                 assert re.fullmatch(texts[key], row[key]), row[key]
-            for values in [
-                *(row[key] for key in row.keys() & numbers),
-                *row.get("observed", {}).values(),
-                *row.get("costs", {}).values(),
-            ]:
+            observed = (*row.get("observed", {}).values(), *row.get("costs", {}).values())
+            for values in (*(row[key] for key in row.keys() & numbers), *observed):
                 assert all(value is None or type(value) is int for value in values)
             assert all(type(value) is bool for value in row["correct"].values())
 
