@@ -60,11 +60,7 @@ CELLS = (
     *with_commands(("%load_ext autoreload", "!pip install 'x"), "python"),
     "",
     *with_commands(("%%bash", "cat <<'''"), "python"),
-    "",
-    "def weighted(values):",
-    "    return sum(values)",
-    "",
-    "total = ",
+    *("", "def weighted(values):", "    return sum(values)", "", "total = "),
 )
 
 

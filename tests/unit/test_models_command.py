@@ -53,8 +53,6 @@ def test_a_model_that_was_measured_too_slow_is_not_the_recommended_one() -> None
     entries = [attrs.evolve(one, fits=True, speed=None) for one in inventory()]
     assert recommended(entries) == "qwen2.5-coder-1.5b"
     for seconds, best in ((LATENCY_BUDGET, "qwen2.5-coder-1.5b"), (LATENCY_BUDGET + 0.01, "smollm2-135m")):
-        slow = [
-            attrs.evolve(one, speed=Speed(seconds, 20)) if one.card.name == "qwen2.5-coder-1.5b" else one
-            for one in entries
-        ]
+        speeds = {"qwen2.5-coder-1.5b": Speed(seconds, 20)}
+        slow = [attrs.evolve(one, speed=speeds.get(one.card.name)) for one in entries]
         assert recommended(slow) == best

@@ -16,15 +16,10 @@ documents = st.lists(texts | words, min_size=1, max_size=120)
 def test_the_piece_that_resembles_the_text_before_the_cursor_comes_last() -> None:
     """The end of what comes first stands next to the document."""
     noise = [f"other_{n} = different({n})" for n in range(100)]
-    alike = [
-        "def load_invoice(path):",
-        "    with open_archive(path) as archive:",
-        "        return parse(archive)",
-    ]
+    opened = "    with open_archive(path) as archive:"
+    alike = ["def load_invoice(path):", opened, "        return parse(archive)"]
     files = [SourceFile("a.py", noise), SourceFile("b.py", [*noise[:50], *alike, *noise[50:]])]
-    cursor = Cursor.at(
-        ["def load_receipt(path):", "    with open_archive(path) as archive:", "        "], 2, 8
-    )
+    cursor = Cursor.at(["def load_receipt(path):", opened, "        "], 2, 8)
     found = related(cursor, (0, 3), "c.py", files, 4000)
     assert found[-1].name == "b.py"
     assert "return parse(archive)" in found[-1].text
@@ -66,21 +61,10 @@ def test_pieces_fit_and_hold_no_line_twice(
 
 
 def test_files_that_a_document_names_come_before_those_beside_it() -> None:
-    names = [
-        "app/views.py",
-        "app/models.py",
-        "app/forms.py",
-        "lib/tools/__init__.py",
-        "lib/forms.py",
-        "x/y.py",
-    ]
+    near = ["app/forms.py", "app/models.py", "lib/forms.py", "lib/tools/__init__.py"]
+    names = ["app/views.py", *near[::-1], "x/y.py"]
     head = ["from .forms import Form", "import lib.tools", "from app.models import User"]
-    assert near_files("app/views.py", head, names) == [
-        "app/forms.py",
-        "app/models.py",
-        "lib/forms.py",
-        "lib/tools/__init__.py",
-    ]
+    assert near_files("app/views.py", head, names) == near
     assert near_files("app/views.py", [], names) == ["app/forms.py", "app/models.py"]
     assert near_files("x/y.py", head, [f"x/{n}.py" for n in range(500)])[0] == "x/0.py"
     assert len(near_files("x/y.py", head, [f"x/{n}.py" for n in range(500)])) == MOST_FILES

@@ -33,10 +33,11 @@ VOCABULARY = Vocabulary(BYTES, tokenize)
 
 
 class TableRun(GenerationRun):
-    """table: after the text so far (tokens joined by |) the pieces that come, best first, then all others."""
+    """table: after the text so far (tokens joined by |) the pieces that come, best first, then all others.
+    forces: whether it can force the lead of a request."""
 
-    def __init__(self, forced: str, table: Mapping[str, Sequence[str]], lead: str = "") -> None:
-        self.table = table
+    def __init__(self, forced: str, table: Mapping[str, Sequence[str]], lead: str, forces: bool) -> None:
+        self.table, self.forces = table, forces
         self.asked: list[str] = []
         super().__init__(
             Evaluator(VOCABULARY, 100, Counters()),
@@ -47,10 +48,12 @@ class TableRun(GenerationRun):
     def _generate(self) -> None:
         while not self._over:
             token, likeliest = self._candidates()
-            if self._builder.remaining:
+            if self._required if self.forces else self._builder.remaining:
                 self._reproduce(token, likeliest)
             else:
                 self._take(token)
+            if self.forces:
+                self._follow_lead()
 
     def _candidates(self) -> tuple[Token, Token]:
         """The likeliest token of those that may come, and of all."""
@@ -65,9 +68,15 @@ class TableRun(GenerationRun):
         return Token(best, -0.5, typed_logprob, ""), Token(order[0], -0.5, typed_logprob, "")
 
 
-def answered(forced: str, table: Mapping[str, Sequence[str]]) -> tuple[TableRun, Generation]:
-    run = TableRun(forced, table)
+def answered(
+    forced: str, table: Mapping[str, Sequence[str]], lead: str = "", *, forces: bool = False
+) -> tuple[TableRun, Generation]:
+    run = TableRun(forced, table, lead, forces)
     return run, run.advance()
+
+
+def led(forced: str, lead: str, table: Mapping[str, Sequence[str]]) -> tuple[TableRun, Generation]:
+    return answered(forced, table, lead, forces=True)
 
 
 def pieces(ids: Sequence[int]) -> list[str]:
@@ -82,9 +91,8 @@ def test_where_the_model_writes_the_word_by_itself_the_answer_is_the_one_without
     assert clean.text == "frakC"
     assert pieces(healed.healing) == ["f"]
     assert [token.id for token in healed.tokens] == [token.id for token in clean.tokens[1:]]
-    assert healed.tokens[0].logprob == -0.5
-    assert healed.tokens[0].typed_logprob == -0.25
-    assert healed.tokens[0].text == "k"
+    first = healed.tokens[0]
+    assert (first.logprob, first.typed_logprob, first.text) == (-0.5, -0.25, "k")
 
 
 def test_where_it_meant_another_word_the_tokens_are_taken_back() -> None:
@@ -114,27 +122,6 @@ def test_a_choice_that_disagrees_at_once_is_not_tried(likes: Sequence[str]) -> N
     assert generation.text == "k"
 
 
-class LedRun(TableRun):
-    """A run that can force the lead of a request."""
-
-    def __init__(self, forced: str, lead: str, table: Mapping[str, Sequence[str]]) -> None:
-        super().__init__(forced, table, lead)
-
-    def _generate(self) -> None:
-        while not self._over:
-            token, likeliest = self._candidates()
-            if self._required:
-                self._reproduce(token, likeliest)
-            else:
-                self._take(token)
-            self._follow_lead()
-
-
-def led(forced: str, lead: str, table: Mapping[str, Sequence[str]]) -> tuple[LedRun, Generation]:
-    run = LedRun(forced, lead, table)
-    return run, run.advance()
-
-
 def test_an_answer_that_begins_with_the_lead_is_the_model_s_own_to_the_last_token() -> None:
     """`f` and `rak` end inside the word of the lead, and are the model's own choice."""
     table = {"": ("(",), "(": ("f",), "(|f": ("rak",), "(|f|rak": ("A",)}
@@ -142,9 +129,10 @@ def test_an_answer_that_begins_with_the_lead_is_the_model_s_own_to_the_last_toke
     _, own = answered("(", table)
     assert not generation.led
     assert generation.text == own.text == "frakA"
-    assert [(token.id, token.logprob, token.typed_logprob) for token in generation.tokens] == [
-        (token.id, token.logprob, token.typed_logprob) for token in own.tokens
-    ]
+    tokens, own_tokens = (
+        [(token.id, token.logprob, token.typed_logprob) for token in one.tokens] for one in (generation, own)
+    )
+    assert tokens == own_tokens
     assert run.asked == ["", "(", "(|f", "(|f|rak", "(|f|rak|A"]
 
 
@@ -152,12 +140,10 @@ def test_an_answer_that_begins_with_the_lead_is_the_model_s_own_to_the_last_toke
 def test_another_answer_is_taken_back_and_the_lead_counts(table: dict[str, tuple[str, ...]]) -> None:
     """Its tokens are part of the text. What is typed is not, and is known."""
     run, generation = led("(", "frak", {**table, "(|frak": ("A",)})
-    assert generation.led
-    assert generation.text == "frakA"
+    assert (generation.led, generation.text) == (True, "frakA")
     assert pieces([token.id for token in generation.tokens]) == ["frak", "A", "\n"]
     assert pieces(generation.healing) == ["("]
-    assert generation.tokens[0].logprob == -0.5
-    assert generation.tokens[0].typed_logprob == 0.0
+    assert (generation.tokens[0].logprob, generation.tokens[0].typed_logprob) == (-0.5, 0.0)
     assert run.asked[-1] == "(|frak|A"
 
 
@@ -181,6 +167,5 @@ def test_while_the_lead_is_forced_the_model_s_own_way_through_its_words_is_tried
 
 
 def test_an_engine_that_cannot_force_a_lead_gives_its_own_answer() -> None:
-    run = TableRun("", {"": ("x",)}, "frak")
-    generation = run.advance()
+    _, generation = answered("", {"": ("x",)}, "frak")
     assert (generation.text, generation.led) == ("x", False)

@@ -1,15 +1,16 @@
-"""Suggestions that go on from the item selected in a completion menu."""
+"""Suggestions on the wire, and those that go on from the item selected in a completion menu."""
 
 from __future__ import annotations
 
 import attrs
+import pytest
 from feedback_scene import suggestion
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.service import Completion, Selected
-from lsp_calib.values import Evidence, ModelIdentity
+from lsp_calib.values import Evidence, ModelIdentity, utf16_units
 
 texts = st.text("ab😀 .", max_size=5)
 
@@ -33,13 +34,8 @@ def test_the_line_becomes_what_it_would_with_the_item_and_the_suggestion(
     assert not selected.lead or typed == begun or typed[len(begun)] != selected.lead[0]
     text = selected.lead + text
     doubt = (min(back, len(text) - 1), len(text))
-    made = Completion(
-        attrs.evolve(suggestion(text), doubt=doubt),
-        asked,
-        Evidence(),
-        ModelIdentity("m", "", ""),
-        "p",
-    )
+    shown = attrs.evolve(suggestion(text), doubt=doubt)
+    made = Completion(shown, asked, Evidence(), ModelIdentity("m", "", ""), "p")
     found = selected.extended(made)
     assert found is not None
     assert found.present_line == line
@@ -61,7 +57,33 @@ def test_what_does_not_begin_with_the_item_is_not_offered_beside_it() -> None:
 
 def test_an_item_that_nothing_can_go_on_from() -> None:
     cursor = Cursor.at(["abc"], 0, 2, "python")
-    assert Selected.at(cursor, 0, 2, "a\nb") is None
-    assert Selected.at(cursor, 0, 1, "a") is None
-    assert Selected.at(cursor, 3, 3, "a") is None
-    assert Selected.at(cursor, 0, 4, "a") is None
+    for start, end, item in ((0, 2, "a\nb"), (0, 1, "a"), (3, 3, "a"), (0, 4, "a")):
+        assert Selected.at(cursor, start, end, item) is None
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_utf16_units_are_those_of_the_encoding(text: str) -> None:
+    assert utf16_units(text) == len(text.encode("utf-16-le")) // 2
+
+
+@given(st.floats(0, 1), st.floats(0, 1))
+def test_probabilities_are_sent_as_they_are(calibrated: float, raw: float) -> None:
+    """Rounded, they could not be compared with those of the library."""
+    one = suggestion("x")
+    one = attrs.evolve(one, confidence=attrs.evolve(one.confidence, calibrated=calibrated, raw=raw))
+    assert (one.to_wire()["confidence"], one.to_wire()["rawConfidence"]) == (calibrated, raw)
+
+
+@pytest.mark.parametrize(
+    ("text", "doubt", "sent"),
+    [
+        ("f(x)", (2, 3), {"start": 2, "end": 3}),
+        ("'🐍' + name", (6, 10), {"start": 7, "end": 11}),
+        ("é🐍🐍", (1, 3), {"start": 1, "end": 5}),
+        ("f(x)", None, None),
+    ],
+)
+def test_the_doubtful_span_counts_as_editors_do(
+    text: str, doubt: tuple[int, int] | None, sent: dict[str, int] | None
+) -> None:
+    assert attrs.evolve(suggestion(text), doubt=doubt).to_wire()["doubt"] == sent

@@ -23,11 +23,8 @@ def committed(commit: str, name: str) -> str:
         return record_typing.at_commit(commit, name)
     except (OSError, subprocess.CalledProcessError):
         # A history without the commit is none; a commit without the file would be a fault of ours.
-        here = ["git", "cat-file", "-e", f"{commit}^{{commit}}"]
-        if (
-            shutil.which("git")
-            and not subprocess.run(here, cwd=Path(__file__).parent, check=False).returncode
-        ):
+        here, folder = ["git", "cat-file", "-e", f"{commit}^{{commit}}"], Path(__file__).parent
+        if shutil.which("git") and not subprocess.run(here, cwd=folder, check=False).returncode:
             raise
         pytest.skip("the repository's history is not here")
 
@@ -47,9 +44,8 @@ class TestTheRecordingThatIsShipped:
     def test_it_is_large_enough_to_measure_with_and_small_enough_to_ship(self) -> None:
         steps = [step for edit in EDITS for step in edit.steps]
         assert len(EDITS) >= 5
-        assert sum(step.kind is Kind.TYPE for step in steps) >= 300
-        assert sum(step.kind is Kind.NEWLINE for step in steps) >= 40
-        assert sum(step.kind is Kind.BACKSPACE for step in steps) >= 20
+        for kind, least in ((Kind.TYPE, 300), (Kind.NEWLINE, 40), (Kind.BACKSPACE, 20)):
+            assert sum(step.kind is kind for step in steps) >= least
         assert sum(step.jump for step in steps) >= 10
         assert len(record_typing.dump_trace(EDITS)) < 300_000
 
@@ -99,8 +95,6 @@ def test_a_step_replaces_what_stands_between_its_ends(lines: list[str], text: st
     assert step.apply(after) == step.cursor
     expected = joined[:first] + text + joined[last:]
     assert after == expected.split("\n")
-    assert step.cursor == (
-        expected[: first + len(text)].count("\n"),
-        len(expected[: first + len(text)].rpartition("\n")[2]),
-    )
+    typed = expected[: first + len(text)]
+    assert step.cursor == (typed.count("\n"), len(typed.rpartition("\n")[2]))
     assert Step.from_json(record_typing.step_to_json(step)) == step

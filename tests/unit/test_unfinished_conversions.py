@@ -26,6 +26,10 @@ def model(home: Path) -> Path:
     return path
 
 
+def there(model: Path) -> list[str]:
+    return sorted(path.name for path in model.parent.iterdir() if "eight-bit" in path.name)
+
+
 @pytest.fixture
 def quantised(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
     """In place of llama.cpp's own conversion; a function that says what lay there when it was made."""
@@ -33,16 +37,12 @@ def quantised(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
 
     def quantise(_source: bytes, target: bytes, _parameters: object) -> int:
         made = Path(os.fsdecode(target))
-        seen.extend(sorted(path.name for path in made.parent.iterdir() if "eight-bit" in path.name))
+        seen.extend(there(made))
         made.write_bytes(EMPTY_MODEL)
         return 0
 
     monkeypatch.setattr(llama.llama_cpp, "llama_model_quantize", quantise)
     return lambda: seen
-
-
-def there(model: Path) -> list[str]:
-    return sorted(path.name for path in model.parent.iterdir() if "eight-bit" in path.name)
 
 
 def test_it_goes_with_the_model(model: Path) -> None:
