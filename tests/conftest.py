@@ -76,6 +76,15 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
+def young_heap() -> Iterator[None]:
+    """What other tests have left is not searched for garbage while this one is timed."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+@pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of its own with room for one megabyte and 200 names. Skips where the user may not mount
     one."""

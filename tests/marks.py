@@ -154,7 +154,7 @@ LONG = {
         "test_the_editor_weighs_it_where_it_is_installed[False-features-1-without-encoder]"
     },
     "test_text_features.py": {"test_regions_of_a_large_file_change_no_verdict_about_its_lines"},
-    "test_tokenizer.py": {"test_the_default_models_tokens_are_the_same_with_and_without"},
+    "test_vocabulary.py": {"test_the_default_models_tokens_are_the_same_with_and_without"},
     "test_tests_pass.py": {
         "test_pass_and_others_do_not[infilling]",
         "test_pass_and_others_do_not[mbpp]",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -206,15 +206,7 @@ def test_functions_inside_each_other_do_not_hold_the_file_thousands_of_times() -
     assert sum(len(one.code) for one in functions(nested.split("\n"), "javascript")) < 3_000_000
 
 
-@pytest.fixture(autouse=True)
-def _young_heap() -> Iterator[None]:
-    """What other tests have left is not searched for garbage while this one is timed."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
-
-
+@pytest.mark.usefixtures("young_heap")
 def test_a_place_deep_in_an_expression_is_found_to_be_code_at_once() -> None:
     """Each parent of a node is looked for from the root on."""
 
@@ -227,6 +219,7 @@ def test_a_place_deep_in_an_expression_is_found_to_be_code_at_once() -> None:
     assert seconds(16_000) < 10 * seconds(4_000) + 0.1
 
 
+@pytest.mark.usefixtures("young_heap")
 @pytest.mark.parametrize("text", ["(" * 100_000, "[" * 100_000, "/**/" * 25_000])
 def test_our_own_walks_take_no_quadratic_time(text: str) -> None:
     """In one line with 100,000 brackets or comments each was looked for from the line's beginning."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import json
 import socket
 import threading
@@ -124,15 +123,7 @@ async def longest_turn(url: str) -> tuple[float, float]:
     return longest, took
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _young_heap() -> Iterator[None]:
-    """What other tests have left is not searched for garbage while these are timed."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
-
-
+@pytest.mark.usefixtures("young_heap")
 @pytest.mark.parametrize("name", ATTACKS)
 async def test_no_answer_keeps_other_work_from_its_turn(attacker: Attacker, name: str) -> None:
     attacker.head, attacker.piece = ATTACKS[name]

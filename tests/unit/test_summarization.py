@@ -1,5 +1,8 @@
-"""Summaries: what is asked, and what of the answer is kept."""
+"""Summaries: what is asked, what of the answer is kept, and where its first sentence ends."""
 
+from __future__ import annotations
+
+import time
 from collections.abc import Sequence
 
 import pytest
@@ -14,7 +17,7 @@ from lsp_calib.inference.models.cards import ChatFormat, load_cards
 from lsp_calib.summarization.examples import Example
 from lsp_calib.summarization.prompt import build_prompt
 from lsp_calib.summarization.service import Summary, SummaryService, first_sentence
-from lsp_calib.syntax import Function, functions
+from lsp_calib.syntax import Function, first_sentence_end, functions
 from lsp_calib.values import Generation, ModelIdentity, Segment, Stop, Timing, Token
 
 CHAT = ChatFormat("<U>", "</U>", "<A>")
@@ -200,3 +203,66 @@ async def test_examples_are_shown_and_the_answer_is_one_line() -> None:
 @pytest.mark.usefixtures("home")
 async def test_a_model_with_nothing_to_say_makes_no_summary() -> None:
     assert await summarised(Scripted("  ", Stop.END_OF_TEXT)) is None
+
+
+MORE = " Then more follows."
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Read the file, e.g. a log.",
+        "Read the file, i.e. a log, or (e.g. in tests) a string.",
+        "Read the file, E.g. A log.",
+        "Read names, sizes etc. of all files.",
+        "Read names, sizes, etc.",
+        "Compare one vs. the other, cf. Knuth et al. 1977.",
+        "Compute it as in fig. 2 and eq. 3 on pp. 12.",
+        "Ask the server, and print no. 5 of its answers.",
+        "Say no.",
+        "Parse a file of version 1.2.3 as v. 2 does.",
+        "Parse a file of version 3.",
+        "Fetch https://example.org/?q=1.",
+        "Wait... until it is there.",
+        "Call f(...) with all of them.",
+        "Return empty? or any! of the list.",
+        "Return a ? b : c as text.",
+        "Split at . or at ! in a text.",
+        'Print "Hello."',
+        "Print it (see below.)",
+        "Sort by the method of J. Smith and A. B. Lee.",
+        "1. Read the file.",
+        "a. Read the file.",
+        "Is it a file?",
+        "Stop it!",
+        "Set x.",
+        "Use .NET or Node.js for it.",
+    ],
+)
+def test_a_sentence_ends_where_a_reader_ends_it(sentence: str) -> None:
+    text = sentence + MORE
+    assert text[: first_sentence_end(text)] == sentence
+
+
+@pytest.mark.parametrize("text", ["", "no end", "ends with e.g.", "a.b", "Read it, i.e.", "3.14"])
+def test_a_text_may_have_no_end(text: str) -> None:
+    assert first_sentence_end(text) is None
+
+
+def test_no_space_is_needed_after_a_full_stop_that_is_wide() -> None:
+    assert first_sentence_end("讀取文件。然後") == 5
+
+
+@given(st.text(alphabet=st.sampled_from("aZ1 .!?()\"'e.g\u3002"), max_size=60))
+def test_the_end_is_after_a_mark(text: str) -> None:
+    end = first_sentence_end(text)
+    if end is not None:
+        assert text[:end].rstrip(")]\"'")[-1:] in (".", "!", "?", "\u3002")
+        assert first_sentence_end(text[:end]) is not None  # what was cut there is one sentence
+
+
+@pytest.mark.parametrize("part", [". ", "e.g. ", "a.", "J. ", '."', "? a", "...", "e. g"])
+def test_hostile_texts_take_no_time(part: str) -> None:
+    began = time.process_time()
+    first_sentence_end(part * 20_000)
+    assert time.process_time() - began < 1.0
