@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import pickle
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +12,7 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from command_scene import document, refused, said
 from test_runner_scores import HEADER
 from test_runner_scores import made_up as of_projects
 
@@ -22,7 +21,6 @@ from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.purpose import Origin, Purpose
 from lsp_calib.calibration.calibrators.refit import FEEDBACK
-from lsp_calib.cli import main
 from lsp_calib.commands import calibrate as command
 from lsp_calib.commands.calibration_trial import Judged
 from lsp_calib.corpus.records import Record, write_records
@@ -59,11 +57,8 @@ def calibrate(tmp_path: Path) -> Calibrate:
     """`lsp-calib calibrate` on records: its document."""
 
     def run(records: Sequence[Record], *options: str) -> dict[str, Any]:
-        path = tmp_path / "r.jsonl"
-        write_records(path, HEADER, list(records))
-        result = CliRunner().invoke(main, ["calibrate", "--records", str(path), "--json", *options])
-        assert result.exit_code == 0, result.output
-        return json.loads(result.stdout)
+        write_records(tmp_path / "r.jsonl", HEADER, list(records))
+        return document("calibrate", "--records", tmp_path / "r.jsonl", *options)
 
     return run
 
@@ -99,10 +94,10 @@ def test_nor_where_those_that_the_present_one_has_not_seen_are_of_one_kind(calib
     n = sum(record.shown for record in new)
     document = calibrate([*known, *new])
     assert not document["promoted"]
-    assert document["reason"] == (
-        f"all {n} labels of projects that the present one was not fitted on are wrong: "
-        "at least one other is needed"
+    words = (
+        "labels of projects that the present one was not fitted on are wrong: at least one other is needed"
     )
+    assert document["reason"] == f"all {n} {words}"
 
 
 def answered(n: int) -> list[Record]:
@@ -135,10 +130,8 @@ class TestFewOrRepeatedLines:
         write_records(tmp_path / "r.jsonl", HEADER, records)
         before = in_force().id
         for options in ([], ["--install"]):
-            command_line = ["calibrate", "--records", str(tmp_path / "r.jsonl"), *options]
-            result = CliRunner().invoke(main, command_line)
-            assert result.exit_code == DataError.exit_code
-            assert f"The {copies} answers are to 1 different lines; at least 20 are needed" in result.stderr
+            complaint = refused(DataError, "calibrate", "--records", tmp_path / "r.jsonl", *options)
+            assert f"The {copies} answers are to 1 different lines; at least 20 are needed" in complaint
         assert in_force().id == before
 
     def test_repeated_ones_count_once(self, calibrate: Calibrate, tmp_path: Path) -> None:
@@ -148,11 +141,10 @@ class TestFewOrRepeatedLines:
         assert not twice["promoted"]
         assert twice["reason"] == "it rests on 180 different lines, and 200 are needed"
         assert twice["calibrator"] == once["calibrator"]
-        path = str(tmp_path / "r.jsonl")
-        said = CliRunner().invoke(main, ["calibrate", "--records", path]).stdout
-        assert "180 of 180 lines had an answer" in said
-        assert "60 of the same lines again did not count." in said
-        assert re.search(r"The same \d+ answers", said), "they may be summaries"
+        text = said("calibrate", "--records", tmp_path / "r.jsonl")
+        assert "180 of 180 lines had an answer" in text
+        assert "60 of the same lines again did not count." in text
+        assert re.search(r"The same \d+ answers", text), "they may be summaries"
 
     def test_another_verdict_or_answer_is_another_line(self, calibrate: Calibrate) -> None:
         lines = answered(40)

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
+from command_scene import invoke
+from command_scene import refused as refused_command
 from test_runner_scores import HEADER, made_up
 
 from lsp_calib import home as home_folder
-from lsp_calib.cli import main
 from lsp_calib.commands import calibrate as command
 from lsp_calib.commands import records
 from lsp_calib.completion.prompt import Layout, WindowSize
 from lsp_calib.corpus.functions import SUMMARY, documented_task
 from lsp_calib.corpus.places import Task, grouped, line_item_of, line_task, surroundings_of
 from lsp_calib.corpus.records import Header, journal_path, read_records, write_records
-from lsp_calib.errors import DataError, SettingsError, StoppedError
+from lsp_calib.errors import DataError, LspCalibError, SettingsError, StoppedError
 from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.studies import evaluate
 from lsp_calib.values import ModelIdentity
@@ -93,12 +95,16 @@ def header(
     return Header(task, language, ModelIdentity(model, "Q4", "0" * 64), prompt, 0)
 
 
-def run(*arguments: object) -> Result:
-    return CliRunner().invoke(main, ["calibrate", *map(str, arguments)])
+run = functools.partial(invoke, "calibrate")
+run_eval = functools.partial(invoke, "eval")
 
 
-def run_eval(*arguments: object) -> Result:
-    return CliRunner().invoke(main, ["eval", *map(str, arguments)])
+def refused(*arguments: object, error: type[LspCalibError] = DataError) -> str:
+    return refused_command(error, "calibrate", *arguments)
+
+
+def asks(result: Result) -> bool:
+    return isinstance(result.exception, AskedError)
 
 
 @pytest.mark.parametrize("options", [[], ["--task", "summary"]])
@@ -106,10 +112,9 @@ def test_source_of_too_few_files_is_named(tmp_path: Path, asked: list[Task], opt
     text = FUNCTIONS if options else FILE
     one = project(tmp_path / "one", "a.py", text=text)
     for place in (one, one / "a.py"):
-        result = run(place, *options)
-        assert result.exit_code == DataError.exit_code
-        assert "are of 1 files (" in result.stderr
-        assert "Name more source" in result.stderr
+        complaint = refused(place, *options)
+        assert "are of 1 files (" in complaint
+        assert "Name more source" in complaint
     two = project(tmp_path / "two", "b.py", text=text)
     assert "are of 2 files" in run(one, two, *options).stderr
     assert not asked
@@ -120,9 +125,9 @@ def test_source_of_too_few_files_is_named(tmp_path: Path, asked: list[Task], opt
     assert not out.exists()
     project(two, "c.py", text=text)
     # Two projects are too few to keep whole ones together: their files are.
-    assert isinstance(run(one, two, *options).exception, AskedError)
+    assert asks(run(one, two, *options))
     if not options:
-        assert isinstance(run_eval("line", one, two, "--output", out).exception, AskedError)
+        assert asks(run_eval("line", one, two, "--output", out))
 
 
 @pytest.mark.parametrize("copies", [20, 300])
@@ -131,33 +136,25 @@ def test_a_line_is_drawn_once_wherever_it_stands(tmp_path: Path, asked: list[Tas
     line = "total = compute(1, 'price')\n"
     folder = project(tmp_path / "p", "a.py", "b.py", "c.py", text=line * copies)
     own = tmp_path / "own.jsonl"
-    own.write_text(
-        3 * copies * (json.dumps({"before": "", "target": line.strip(), "language": "python"}) + "\n")
-    )
+    words = {"before": "", "target": line.strip(), "language": "python"}
+    own.write_text(3 * copies * (json.dumps(words) + "\n"))
     for options in ((folder,), (folder, "--install"), (own,)):
-        result = run(*options)
-        assert result.exit_code == DataError.exit_code
-        assert "Only 1 different lines could be drawn; at least 20 are needed" in result.stderr
+        assert "Only 1 different lines could be drawn; at least 20 are needed" in refused(*options)
     assert not asked
     for name in ("a.py", "b.py", "c.py"):
         (folder / name).write_text(line * copies + FILE.replace("value", name[0]))
     other = project(tmp_path / "q", "d.py", text=line + FILE)
     mine = [line_item_of(one) for _, one in line_task([folder, other], 400, 0, once=True).items]
     assert len({item.text for item in mine}) == len(mine) == 4 * 60 + 1
-    assert len(line_task([folder, other], 9999, 0).items) == 3 * copies + 1 + 4 * 60, (
-        "`eval line` has them all"
-    )
+    every = line_task([folder, other], 9999, 0).items
+    assert len(every) == 3 * copies + 1 + 4 * 60, "`eval line` has them all"
 
 
 def test_a_function_is_drawn_once(tmp_path: Path) -> None:
     folder = project(tmp_path / "p", "a.py", "b.py", text=FUNCTIONS)
     (folder / "copy.py").write_text((folder / "a.py").read_text())
-    codes = [
-        payload["code"]
-        for _, payload in documented_task(
-            [folder, project(tmp_path / "q", "a.py", text=FUNCTIONS)], 400, 0
-        ).items
-    ]
+    other = project(tmp_path / "q", "a.py", text=FUNCTIONS)
+    codes = [payload["code"] for _, payload in documented_task([folder, other], 400, 0).items]
     assert len(set(codes)) == len(codes) == 72
 
 
@@ -176,7 +173,7 @@ def test_a_value_that_cannot_be_used_is_named_before_anything_is_asked(
     assert result.exit_code == 2
     assert said in result.stderr
     assert not asked
-    assert isinstance(run(folder, option, good).exception, AskedError)
+    assert asks(run(folder, option, good))
 
 
 @pytest.mark.parametrize("task", ["line", "summary"])
@@ -186,7 +183,7 @@ def test_no_text_of_excluded_files_is_shown(tmp_path: Path, home: Path, asked: l
     names = ("a.py", "b.py", "c.py", "mine/secret.py", "generated/d.py")
     folder = project(tmp_path / "p", *names, text=text)
     (home / "config.toml").write_text('exclude = ["mine/**"]\n')
-    assert isinstance(run(folder, "--task", task, "--exclude", "generated").exception, AskedError)
+    assert asks(run(folder, "--task", task, "--exclude", "generated"))
     files = {id_.rsplit(":", 2)[0] for id_, _ in asked[0].items}
     assert files == {"p/a.py", "p/b.py", "p/c.py"}
 
@@ -211,15 +208,9 @@ def test_examples_of_summaries_are_of_files_that_are_shown(tmp_path: Path) -> No
     assert "secret.py" in str(documented_task([folder], 24, 0).items)
 
 
-@pytest.mark.parametrize(
-    ("options", "count"), [([], None), (["--held-out", "0"], 0), (["--held-out", "1"], 1)]
-)
+@pytest.mark.parametrize(("said", "count"), [("", None), ("--held-out 0", 0), ("--held-out 1", 1)])
 def test_to_hold_out_nothing_is_told_from_saying_nothing(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    options: list[str],
-    count: int | None,
-    folders: list[Path],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, count: int | None, folders: list[Path]
 ) -> None:
     """A run that goes on keeps what was held out unless something is said."""
     given: list[Any] = []
@@ -229,8 +220,8 @@ def test_to_hold_out_nothing_is_told_from_saying_nothing(
         raise AskedError
 
     monkeypatch.setattr(records, "collect", collect)
-    run(*folders, *options)
-    run_eval("line", *folders, "--output", tmp_path / "out", *options)
+    run(*folders, *said.split())
+    run_eval("line", *folders, "--output", tmp_path / "out", *said.split())
     assert given == [count, count]
 
 
@@ -239,9 +230,7 @@ def test_options_that_contradict_the_records_are_refused(tmp_path: Path) -> None
     path = tmp_path / "r.jsonl"
     write_records(path, header(), [])
     for options, what in ((["--task", "summary"], "task 'line'"), (["--language", "java"], "language 'go'")):
-        result = run("--records", path, *options)
-        assert result.exit_code == DataError.exit_code
-        assert f"holds records of the {what}, not of {options[1]!r}" in result.stderr
+        assert f"holds records of the {what}, not of {options[1]!r}" in refused("--records", path, *options)
     assert "language 'go'" in run_eval("line", "--records", path, "--language", "python").stderr
     for result in (
         run("--records", path),
@@ -269,18 +258,16 @@ def test_eval_says_whether_nothing_or_too_much_was_given(tmp_path: Path) -> None
 def test_only_a_calibrator_is_overwritten(tmp_path: Path, asked: list[Task], folder: Path) -> None:
     output = tmp_path / "thesis.tex"
     output.write_text("years of work")
-    result = run(folder, "--output", output)
-    assert result.exit_code == SettingsError.exit_code
-    assert f"{output} exists and is no calibrator" in result.stderr
+    assert f"{output} exists and is no calibrator" in refused(folder, "--output", output, error=SettingsError)
     assert output.read_text() == "years of work"
-    assert run(folder, "--output", "/dev/null").exit_code == SettingsError.exit_code
+    refused(folder, "--output", "/dev/null", error=SettingsError)
     assert not asked
     shipped = next((home_folder.shipped_models() / "calibrators").glob("line-*.json"))
     output.write_bytes(shipped.read_bytes())
-    assert isinstance(run(folder, "--output", output).exception, AskedError)
+    assert asks(run(folder, "--output", output))
     assert output.read_bytes() == shipped.read_bytes()
     output.write_bytes(b"")  # as `mktemp` makes it
-    assert isinstance(run(folder, "--output", output).exception, AskedError)
+    assert asks(run(folder, "--output", output))
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder that even root cannot write")
@@ -288,10 +275,9 @@ def test_a_place_that_cannot_be_written_is_named_before_anything_is_asked(
     tmp_path: Path, asked: list[Task], folder: Path
 ) -> None:
     for option in ("--output", "--records"):
-        result = run(folder, option, "/proc/foo.json")
-        assert result.exit_code == DataError.exit_code
-        assert "/proc/foo.json cannot be written" in result.stderr
-        assert "tmp" not in result.stderr.replace(str(tmp_path), "")
+        text = refused(folder, option, "/proc/foo.json")
+        assert "/proc/foo.json cannot be written" in text
+        assert "tmp" not in text.replace(str(tmp_path), "")
     assert not asked
     assert not list(tmp_path.glob("*.tmp"))
 
@@ -316,7 +302,7 @@ class TestGoingOn:
         self, home: Path, kept_in: list[Path], folder: Path
     ) -> None:
         for _ in range(2):
-            assert run(folder).exit_code == StoppedError.exit_code
+            refused(folder, error=StoppedError)
         assert kept_in[0] == kept_in[1]
         assert kept_in[0].parent == home / "calibrating"
         assert journal_path(kept_in[0]).read_text() == "an answer"
@@ -344,10 +330,8 @@ class TestGoingOn:
         run(folder)
         own = tmp_path / "own.jsonl"
         for target in ("1", "2"):
-            lines = [
-                {"before": f"x_{n} = ", "target": target, "language": "python", "group": f"{n % 3}"}
-                for n in range(30)
-            ]
+            usual = {"target": target, "language": "python"}
+            lines = [{"before": f"x_{n} = ", "group": f"{n % 3}", **usual} for n in range(30)]
             own.write_text("".join(json.dumps(line) + "\n" for line in lines))
             run(own)
         assert len(kept_in) == len(set(kept_in)) == 4

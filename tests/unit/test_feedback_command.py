@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import sqlite3
 import stat
@@ -11,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from command_scene import document, invoke, refused
+from command_scene import said as said_by_command
 from feedback_scene import settle, show
 from msgspec.structs import replace
 
@@ -20,9 +22,8 @@ from lsp_calib.calibration.binomial import least_rate
 from lsp_calib.calibration.calibrators import calibrator_store
 from lsp_calib.calibration.calibrators.calibrator_store import editing, read_ledger
 from lsp_calib.calibration.certificates import Ledger, Promise
-from lsp_calib.cli import main
 from lsp_calib.commands.feedback import spellings
-from lsp_calib.errors import CalibratorError
+from lsp_calib.errors import CalibratorError, DataError, SettingsError
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.values import ModelIdentity
 
@@ -31,8 +32,7 @@ DAY = 86_400.0
 TEXT = "the_text_of_a_suggestion"
 
 
-def invoke(*arguments: str, answer: str | None = None) -> Result:
-    return CliRunner().invoke(main, ["feedback", *arguments], input=answer)
+said = functools.partial(said_by_command, "feedback")
 
 
 def keep(
@@ -53,9 +53,19 @@ def keep(
 
 
 def statistics() -> dict[str, Any]:
-    result = invoke("stats", "--json")
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
+    return document("feedback", "stats")
+
+
+def purged(*arguments: object) -> dict[str, Any]:
+    return document("feedback", "purge", "--yes", *arguments)
+
+
+def one_visit_that_was_wrong_and_three_that_were_right() -> None:
+    """Ten keystrokes of one visit count once."""
+    for number in range(10):
+        keep(f"visit-{number}", False, episode="visit")
+    for number in range(3):
+        keep(f"right-{number}", True)
 
 
 class TestStats:
@@ -63,7 +73,7 @@ class TestStats:
         found = statistics()
         assert (found["suggestions"], found["first"], found["languages"]) == (0, None, [])
         assert [tier["n"] for tier in found["tiers"]] == [0, 0, 0]
-        assert "No suggestion has been shown yet" in invoke("stats").output
+        assert "No suggestion has been shown yet" in said("stats")
 
     def test_by_language_model_and_age(self) -> None:
         keep("a", True)
@@ -80,11 +90,8 @@ class TestStats:
         assert found["first"] < found["last"]
 
     def test_a_tier_promises_and_keeps_by_visits(self) -> None:
-        """Ten keystrokes of one visit count once; the interval is the exact one of Clopper and Pearson."""
-        for number in range(10):
-            keep(f"visit-{number}", False, episode="visit")
-        for number in range(3):
-            keep(f"right-{number}", True)
+        """The interval is the exact one of Clopper and Pearson."""
+        one_visit_that_was_wrong_and_three_that_were_right()
         (tier,) = [tier for tier in statistics()["tiers"] if tier["n"]]
         assert (tier["tier"], tier["n"], tier["promised"]) == ("review", 4, pytest.approx(0.5))
         assert tier["kept"] == pytest.approx(0.75)
@@ -93,16 +100,13 @@ class TestStats:
 
     def test_a_language_a_model_and_an_age_count_as_a_tier_does(self) -> None:
         """The same labels were 75 % by tier and 23 % by language."""
-        for number in range(10):
-            keep(f"visit-{number}", False, episode="visit")
-        for number in range(3):
-            keep(f"right-{number}", True)
+        one_visit_that_was_wrong_and_three_that_were_right()
         keep("unsettled")
         found = statistics()
         for parts in ("languages", "models", "ages"):
             ((part),) = found[parts]
             assert (part["suggestions"], part["visits"], part["right"]) == (14, 4, 3), parts
-        text = invoke("stats").output
+        text = said("stats")
         assert "14 suggestions shown" in text
         assert "by language: 14 python" in text
         assert "`lsp-calib report` shows whether the tiers kept their promises." in text
@@ -123,9 +127,7 @@ class TestExport:
         keep("a", True, workspace="file:///home/somebody")
         keep("b")
         file = tmp_path / "feedback.jsonl"
-        result = invoke("export", str(file))
-        assert result.exit_code == 0, result.output
-        assert "Exported: 2 suggestions" in result.stderr
+        assert "Exported: 2 suggestions" in invoke("feedback", "export", file).stderr
         text = file.read_text("utf-8")
         first, second = (json.loads(line) for line in text.splitlines())
         assert (first["id"], first["label"]["how"], first["features"]) == ("a", "kept", {"total": 1.0})
@@ -133,30 +135,26 @@ class TestExport:
         assert TEXT not in text
         assert "somebody" not in text
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
-        assert [json.loads(line) for line in invoke("export").stdout.splitlines()] == [first, second]
+        assert [json.loads(line) for line in said("export").splitlines()] == [first, second]
 
     def test_no_file_is_overwritten(self, tmp_path: Path) -> None:
         file = tmp_path / "notes"
         file.write_text("mine")
-        result = invoke("export", str(file))
-        assert result.exit_code == 2
-        assert "no export overwrites" in result.stderr
+        assert "no export overwrites" in refused(SettingsError, "feedback", "export", file)
         assert file.read_text() == "mine"
 
     def test_a_folder_that_is_not_there(self, tmp_path: Path) -> None:
-        result = invoke("export", str(tmp_path / "none" / "file"))
-        assert result.exit_code == 3
-        assert "cannot be written" in result.stderr
+        assert "cannot be written" in refused(DataError, "feedback", "export", tmp_path / "none" / "file")
 
 
 class TestPurge:
     def test_it_asks_first(self) -> None:
         keep("a", True)
-        assert "Nothing was removed" in invoke("purge", answer="n\n").output
+        assert "Nothing was removed" in invoke("feedback", "purge", answer="n\n").output
         assert statistics()["suggestions"] == 1
         export = state.state_dir() / "feedback-20261125T090128.jsonl"
         export.touch()
-        result = invoke("purge", answer="y\n")
+        result = invoke("feedback", "purge", answer="y\n")
         assert "Remove all feedback and empty the logs?" in result.output
         assert f"An export of them stays: {export}" in "".join(result.output.splitlines())
         assert export.exists()
@@ -173,11 +171,11 @@ class TestPurge:
             file = state.state_dir() / "calibrators" / name
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text("{}")
-        assert json.loads(invoke("purge", "--yes", "--json").stdout) == {"n": 1, "calibrators": 0}
+        assert purged() == {"n": 1, "calibrators": 0}
         content = b"".join(file.read_bytes() for file in state.state_dir().rglob("*") if file.is_file())
         assert b"0123456789abcdef" not in content
         assert log.read_text() == ""
-        assert json.loads(invoke("purge", "--yes", "--json", "--calibrators").stdout)["calibrators"] == 3
+        assert purged("--calibrators")["calibrators"] == 3
         assert list((state.state_dir() / "calibrators").iterdir()) == []
 
     def test_learning_begins_anew_and_the_number_of_certificates_stays(
@@ -194,7 +192,7 @@ class TestPurge:
             with editing(folder / f"{name}.json") as held:
                 held.ledger = ledger
         (folder / "damaged.json").write_text("{}")
-        invoke("purge", "--yes", "--json", "--calibrators")
+        purged("--calibrators")
         assert {path.name for path in folder.glob("*.json")} == {"asked.json"}
         left = Ledger(promise=Promise(), key="k", used_until=9.0, asked=3)
         assert read_ledger(folder / "asked.json") == left
@@ -202,21 +200,20 @@ class TestPurge:
         with editing(folder / "asked.json") as held:
             held.ledger = replace(left, tried_n=50)
         monkeypatch.setattr(calibrator_store, "write_document", full)
-        assert "No space left" in invoke("purge", "--yes", "--json", "--calibrators").stderr
+        removal = ("feedback", "purge", "--yes", "--json", "--calibrators")
+        assert "No space left" in refused(CalibratorError, *removal)
         assert read_ledger(folder / "asked.json").asked == 3, "an error forgets nothing"
 
     def test_before_a_day(self) -> None:
         keep("old", True, days=10)
         keep("new", True)
         day = time.strftime("%Y-%m-%d", time.localtime(time.time() - 5 * DAY))
-        assert json.loads(invoke("purge", "--before", day, "--yes", "--json").stdout)["n"] == 1
-        assert json.loads(invoke("export").stdout)["id"] == "new"
+        assert purged("--before", day)["n"] == 1
+        assert json.loads(said("export"))["id"] == "new"
 
     @pytest.mark.parametrize("date", ["yesterday", "2026-13-01", "", "20260101T00"])
     def test_a_date_that_is_none(self, date: str) -> None:
-        result = invoke("purge", "--before", date, "--yes")
-        assert result.exit_code == 2
-        assert "2026-01-31" in result.stderr
+        assert "2026-01-31" in refused(SettingsError, "feedback", "purge", "--before", date, "--yes")
 
     def test_of_a_workspace_whatever_way_leads_there(self, tmp_path: Path) -> None:
         project = tmp_path / "a project"
@@ -225,14 +222,11 @@ class TestPurge:
         keep("real", True, workspace=f"file://{project}")
         keep("linked", True, workspace=f"file://{tmp_path}/link")
         keep("other", True, workspace="file:///other")
-        found = json.loads(invoke("purge", "--workspace", str(tmp_path / "link"), "--yes", "--json").stdout)
-        assert found["n"] == 2
-        assert json.loads(invoke("export").stdout)["id"] == "other"
+        assert purged("--workspace", tmp_path / "link")["n"] == 2
+        assert json.loads(said("export"))["id"] == "other"
 
     def test_json_does_not_ask(self) -> None:
-        result = invoke("purge", "--json")
-        assert result.exit_code == 2
-        assert "--yes" in result.stderr
+        assert "--yes" in refused(SettingsError, "feedback", "purge", "--json")
 
 
 @pytest.mark.parametrize(
