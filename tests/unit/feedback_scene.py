@@ -74,6 +74,32 @@ def settle(store: FeedbackStore, identity: str, correct: bool, at: float, episod
     store.record_events([Event(identity, EventKind.SETTLED, at, label=label)])
 
 
+def fill(
+    store: FeedbackStore, n: int, at: float = 1000.0, *, logprobs: str = "", correct: int | None = None
+) -> None:
+    """As after n suggestions with their labels, but in one transaction.
+
+    logprobs, correct: of all of them; by default all differ, and every other one is right.
+    """
+    put = store._connection.executemany
+    rows = [(f"{k:016x}", at + k, logprobs or f"[-0.1{k:05}]") for k in range(n)]
+    store._connection.execute("BEGIN")
+    put(
+        "INSERT INTO suggestions (id, shown_at, kind, language, model, model_sha256, prompt_version, "
+        "calibrator_id, measure, tier, logprobs, features, features_version, place, shown_probability) "
+        "VALUES (?1, ?2, 'line', 'python', 'm', 'abc123', 'p1', 'c', 'total', 'review', "
+        "?3, '{}', 1, '', 1.0)",
+        rows,
+    )
+    right = [k % 2 if correct is None else correct for k in range(n)]
+    outcomes = [(name, y, when + 30) for y, (name, when, _) in zip(right, rows, strict=True)]
+    put("INSERT INTO labels VALUES (?1, ?2, 'kept', ?3, ?1, ?3)", outcomes)
+    for kind in ("shown", "settled"):
+        events = [(name, kind, when) for name, when, _ in rows]
+        put("INSERT INTO events (suggestion_id, kind, at, data) VALUES (?, ?, ?, '{}')", events)
+    store._connection.execute("COMMIT")
+
+
 class Editor:
     """A document, a clock, and a tracker that is told of every change; what is done can be told in a row."""
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import attrs
 import pytest
-from feedback_scene import MODEL, Editor, in_haste, settle, show, suggestion
+from feedback_scene import MODEL, Editor, fill, in_haste, settle, show, suggestion
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_calibration_calibrator import make, platt
@@ -107,12 +107,7 @@ def user(tmp_path: Path) -> Iterator[User]:
 
 
 def live(
-    user: User,
-    n: int,
-    at: float = START,
-    language: str = "python",
-    name: str = "",
-    right: float = 0.1,
+    user: User, n: int, at: float = START, language: str = "python", name: str = "", right: float = 0.1
 ) -> None:
     """One suggestion on each of n lines; however sure the model was, few of them were right."""
     chance = random.Random(n)
@@ -165,9 +160,7 @@ def test_labels_without_log_probabilities_make_no_refit_due(user: User) -> None:
 
 @pytest.mark.parametrize("before", [None, START + 5])
 def test_nothing_is_made_of_labels_that_are_deleted_meanwhile(
-    user: User,
-    monkeypatch: pytest.MonkeyPatch,
-    before: float | None,
+    user: User, monkeypatch: pytest.MonkeyPatch, before: float | None
 ) -> None:
     """All of them, or some."""
     live(user, 60)
@@ -213,11 +206,8 @@ class TestLanguages:
         live(user, 20, language="python")
         live(user, 3, language="go")
         refits = user.refit_languages()
-        assert [(language, r.promoted, r.n) for language, r in refits.results] == [
-            ("rust", True, 30),
-            ("python", True, 20),
-            ("go", False, 3),
-        ]
+        found = [(language, result.promoted, result.n) for language, result in refits.results]
+        assert found == [("rust", True, 30), ("python", True, 20), ("go", False, 3)]
         for language, n in (("rust", 30), ("python", 20), ("go", 0)):
             assert user.in_force(language).n == n
 
@@ -230,10 +220,8 @@ class TestLanguages:
         assert set(wire) == SHAPE | {"languages"}
         assert (wire["promoted"], wire["n"]) == (True, 30)
         assert wire["reason"].startswith("python: the new calibrator is no worse")
-        assert [(one["language"], one["promoted"]) for one in wire["languages"]] == [
-            ("go", False),
-            ("python", True),
-        ]
+        found = [(one["language"], one["promoted"]) for one in wire["languages"]]
+        assert found == [("go", False), ("python", True)]
 
     def test_without_labels_it_says_so(self, user: User) -> None:
         wire = user.refit_languages().to_wire()
@@ -243,16 +231,9 @@ class TestLanguages:
 
 def test_parts_that_were_not_right_move_the_curve_of_how_far_a_line_can_be_trusted(user: User) -> None:
     features = tuple(Weighted(name, 0.0, 1.0, float(name == "total")) for name in NAMES)
-    PrefixCurve(
-        version=PREFIX_VERSION,
-        model=MODEL,
-        prompt_version="p1",
-        typed=TypedAlong(0.0, 0.0, 1.0, 10, 5),
-        n=10,
-        n_right=5,
-        intercept=0.0,
-        features=features,
-    ).save(user.calibrators.shipped.parent / PREFIXES)
+    about: Any = {"version": PREFIX_VERSION, "model": MODEL, "prompt_version": "p1", "n": 10, "n_right": 5}
+    shipped = PrefixCurve(typed=TypedAlong(0.0, 0.0, 1.0, 10, 5), intercept=0.0, features=features, **about)
+    shipped.save(user.calibrators.shipped.parent / PREFIXES)
     for number in range(60):
         identity, at = f"{number}", START + number
         user.show(identity, -0.3, at, language=("python", "go")[number % 2])
@@ -355,19 +336,21 @@ class TestTheClockWasAhead:
             assert user.refit().n == 60
 
 
-class TestWhereARefitBegins:
-    def test_at_the_calibrator_of_the_users_own_source(self, user: User) -> None:
-        """The one after it begins there again, not at the personal one, whose labels would count twice."""
-        make(purpose=PURPOSE).save(user.calibrators.shipped / "shipped.json")
-        workspace = make(purpose=PURPOSE, source="workspace", **platt(1.0, 2.0, "geometric-mean-first-4"))
-        user.calibrators.promote(workspace)
-        for begin, today in ((0, TODAY), (40, LATER)):
-            live(user, 80 + begin, at=START + begin * DAY, name=f"{begin}-", right=0.3 + begin / 80)
-            result = user.refit(today=today)
-            assert result.calibrator is not None, result.reason
-            assert result.calibrator.provenance[-1].name == workspace.id
-        user.calibrators.rollback(PURPOSE, to=user.calibrators.choose(PURPOSE, personal=False).calibrator.id)
-        assert user.calibrators.base(PURPOSE).source == "shipped"
+def test_a_refit_begins_at_the_calibrator_of_the_users_own_source(user: User) -> None:
+    """The one after it begins there again, not at the personal one, whose labels would count twice."""
+    make(purpose=PURPOSE).save(user.calibrators.shipped / "shipped.json")
+    workspace = make(purpose=PURPOSE, source="workspace", **platt(1.0, 2.0, "geometric-mean-first-4"))
+    user.calibrators.promote(workspace)
+    for begin, today in ((0, TODAY), (40, LATER)):
+        live(user, 80 + begin, at=START + begin * DAY, name=f"{begin}-", right=0.3 + begin / 80)
+        result = user.refit(today=today)
+        assert result.calibrator is not None, result.reason
+        assert result.calibrator.provenance[-1].name == workspace.id
+    user.calibrators.rollback(PURPOSE, to=user.calibrators.choose(PURPOSE, personal=False).calibrator.id)
+    assert user.calibrators.base(PURPOSE).source == "shipped"
+
+
+LINE_AND_VISIT = st.tuples(st.integers(0, 3), st.integers(0, 3))
 
 
 class TestMany:
@@ -389,11 +372,7 @@ class TestMany:
         last = sorted(every, key=lambda row: (-row.shown_at, row.suggestion_id))[:most]
         assert found == [row for row in every if row in last]
 
-    @given(
-        shape=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=60),
-        most=st.integers(1, 20),
-        alike=st.integers(1, 4),
-    )
+    @given(st.lists(LINE_AND_VISIT, max_size=60), st.integers(1, 20), st.integers(1, 4))
     def test_of_each_line_and_visit_the_last_ones(
         self, shape: list[tuple[int, int]], most: int, alike: int
     ) -> None:
@@ -420,7 +399,7 @@ class TestMany:
             user.show(f"own {number:03}", logprob, START + number)
             user.settle(f"own {number:03}", rng.random() < math.exp(logprob), START + number + 30)
         alone = user.refit()
-        fill_labels(user.store, 400, logprobs="[-0.05]", correct=0, at=START + 1000)
+        fill(user.store, 400, logprobs="[-0.05]", correct=0, at=START + 1000)
         rows = user.rows()
         own = [row for row in rows if row.suggestion_id.startswith("own")]
         assert (len(own), len(rows)) == (200, 200 + MOST_ALIKE)
@@ -434,32 +413,9 @@ class TestMany:
             count = itertools.count()
             with closing(User(tmp_path / str(n))) as user:
                 user.store.most_labels = 100
-                fill_labels(user.store, n)
+                fill(user.store, n, START)
                 user.store._connection.set_progress_handler(lambda count=count: next(count) < 0, 10)
                 rows = user.rows()
             steps[n] = next(count)
-            assert [row.suggestion_id for row in rows] == [f"{k:05}" for k in range(n - 100, n)]
+            assert [row.suggestion_id for row in rows] == [f"{k:016x}" for k in range(n - 100, n)]
         assert steps[2000] <= 1.1 * steps[200]
-
-
-def fill_labels(
-    store: FeedbackStore, n: int, logprobs: str = "", correct: int | None = None, at: float = START
-) -> None:
-    """n labelled suggestions, in two statements.
-
-    logprobs, correct: of all of them; by default all differ, and every other one is right.
-    """
-    connection = store._connection
-    connection.executemany(
-        "INSERT INTO suggestions (id, shown_at, kind, language, model, model_sha256, prompt_version, "
-        "calibrator_id, measure, tier, logprobs, features, features_version, place, shown_probability) "
-        "VALUES (?, ?, 'line', 'python', 'm', 'abc123', 'p1', 'c', 'total', 'review', ?, '{}', 1, '', 1.0)",
-        ((f"{k:05}", at + k, logprobs or f"[-0.1{k:05}]") for k in range(n)),
-    )
-    connection.executemany(
-        "INSERT INTO labels VALUES (?, ?, 'kept', ?, ?, ?)",
-        (
-            (f"{k:05}", k % 2 if correct is None else correct, at + k + 30, f"{k:05}", at + k + 30)
-            for k in range(n)
-        ),
-    )

@@ -21,13 +21,13 @@ from typing import Any
 import attrs
 import feedback_scene
 import pytest
-from feedback_scene import MODEL
+from feedback_scene import MODEL, fill
 
 from lsp_calib.confidence.features import VERSION
 from lsp_calib.errors import DataError, LspCalibError, SettingsError
 from lsp_calib.feedback.events import SETTLE_AFTER, Event, EventKind, How, Label
 from lsp_calib.feedback.removal import believed
-from lsp_calib.feedback.store import FeedbackStore
+from lsp_calib.feedback.store import Counts, FeedbackStore, LabelledRow
 from lsp_calib.feedback.store_file import _move_aside
 from lsp_calib.files import kind_of_mount
 from lsp_calib.values import Evidence
@@ -58,11 +58,24 @@ def settled(
     return Event(identity, kind, at, label=Label(identity, correct, how, at, settled=is_settled))
 
 
+def label(store: FeedbackStore, identity: str = "s", how: How = How.KEPT, **more: Any) -> None:
+    """Its label settles, or is provisional; right where the line was kept."""
+    store.record_events([settled(identity, how, how is How.KEPT, **more)])
+
+
+def labels(store: FeedbackStore, **more: Any) -> list[LabelledRow]:
+    return store.labels(MODEL, "p1", "line", **more)
+
+
+def ids(store: FeedbackStore, **more: Any) -> list[str]:
+    return [row.suggestion_id for row in labels(store, **more)]
+
+
 class TestRecords:
     def test_labels_of_alternatives_are_kept_apart(self, store: FeedbackStore) -> None:
         for rank in (1, 2, 3):
             show(store, f"rank {rank}", rank=rank)
-            store.record_events([settled(f"rank {rank}", How.KEPT, rank == 2)])
+            label(store, f"rank {rank}")
         kinds = {"line": "rank 1", "line-2": "rank 2", "line-3": "rank 3"}
         for kind, identity in kinds.items():
             assert [row.suggestion_id for row in store.labels(MODEL, "p1", kind)] == [identity]
@@ -76,23 +89,19 @@ class TestRecords:
         show(store, "t", at=2000.0)
         with closing(FeedbackStore(path)) as other:
             assert other.purge(before=1500.0) == 1
-        store.record_events(
-            [
-                settled("s", How.KEPT, True),
-                settled("t", How.KEPT, True),
-                Event("s", EventKind.ACCEPTED, 1.0),
-                Event("s", EventKind.SURVIVED, 1.0),
-                Event("never stored", EventKind.WITHHELD, 1.0),
-            ]
-        )
+        label(store)
+        label(store, "t")
+        kinds = (EventKind.ACCEPTED, EventKind.SURVIVED)
+        events = [Event("s", kind, 1.0) for kind in kinds]
+        store.record_events([*events, Event("never stored", EventKind.WITHHELD, 1.0)])
         counts = store.counts()
         assert (counts.suggestions, counts.labelled) == (1, 1)
         assert counts.events == {"accepted": 1, "settled": 1, "withheld": 1}
 
     def test_a_label_comes_back_with_what_it_is_fitted_on(self, store: FeedbackStore) -> None:
         show(store)
-        store.record_events([settled("s", How.KEPT, True)])
-        (row,) = store.labels(MODEL, "p1", "line")
+        label(store)
+        (row,) = labels(store)
         assert attrs.asdict(row) == {
             "suggestion_id": "s",
             "language": "python",
@@ -115,90 +124,78 @@ class TestRecords:
         features = {"total": -1.2345678, "new-names": 0.0, SECRET: 1.0, "broken": float("nan")}
         show(store, features=features, place=f"mid-word {SECRET}")
         show(store, "t", features={"total": 2.0})
-        store.record_events([settled("s", How.KEPT, True), settled("t", How.KEPT, True, 1061.0)])
-        first, second = store.labels(MODEL, "p1", "line")
+        label(store)
+        label(store, "t", at=1061.0)
+        first, second = labels(store)
         assert first.evidence == Evidence((-0.12346, -2.0), {"total": -1.23457, "new-names": 0.0}, "")
         assert (second.evidence.place, second.evidence.doubtful) == ("mid-word", "")
         assert [row["features"] for row in store.export()] == [first.evidence.features, {"total": 2.0}]
         assert {row["features_version"] for row in store.export()} == {VERSION}
         store.close()
-        content = b"".join(file.read_bytes() for file in path.parent.iterdir())
-        assert SECRET.encode() not in content
+        assert SECRET.encode() not in all_bytes(path)
 
     def test_features_of_another_version_do_not_count(self, store: FeedbackStore) -> None:
         show(store, features={"total": 1.0})
-        store.record_events([settled("s", How.KEPT, True)])
+        label(store)
         store._connection.execute("UPDATE suggestions SET features_version = ?", (VERSION + 1,))
-        (row,) = store.labels(MODEL, "p1", "line")
+        (row,) = labels(store)
         assert row.evidence == Evidence((-0.12346, -2.0), {}, "mid-word")
 
     def test_only_of_that_model_prompt_and_task(self, store: FeedbackStore) -> None:
         show(store, "mine")
         show(store, "other model", model=attrs.evolve(MODEL, sha256="def"))
         show(store, "other prompt", prompt="p2")
-        store.record_events(
-            settled(identity, How.IGNORED, False) for identity in ("mine", "other model", "other prompt")
-        )
-        assert [row.suggestion_id for row in store.labels(MODEL, "p1", "line")] == ["mine"]
+        for identity in ("mine", "other model", "other prompt"):
+            label(store, identity, How.IGNORED)
+        assert ids(store) == ["mine"]
         assert store.labels(MODEL, "p1", "summary") == []
 
     def test_no_label_is_no_row(self, store: FeedbackStore) -> None:
         show(store, "unsettled")
         show(store, "unread")
         store.record_events([settled("unread", How.UNREAD, None)])
-        assert store.labels(MODEL, "p1", "line") == []
+        assert labels(store) == []
 
     def test_a_provisional_label_is_revised_and_settles_once(self, store: FeedbackStore) -> None:
         """It is there at once, and known since; what has settled stays, unless the user reports it."""
         show(store, "a")
-        found = []
-        for how, at, is_settled in (
-            (How.KEPT, 1.0, False),
-            (How.EDITED, 3.0, False),
-            (How.KEPT, 33.0, True),
-            (How.EDITED, 40.0, True),
-            (How.EDITED, 41.0, False),
-            (How.REPORTED, 50.0, True),
-        ):
-            store.record_events([settled("a", how, how is How.KEPT, at, is_settled=is_settled)])
-            (row,) = store.labels(MODEL, "p1", "line")
-            found.append((row.how, row.correct, row.at, row.settled_at))
-        assert found[:3] == [
-            (How.KEPT, True, 1.0, None),
-            (How.EDITED, False, 1.0, None),
-            (How.KEPT, True, 1.0, 33.0),
-        ]
-        assert found[2] == found[3] == found[4]
-        assert found[5] == (How.REPORTED, False, 1.0, 50.0)
+        story = (
+            (How.KEPT, 1.0, False, (How.KEPT, True, 1.0, None)),
+            (How.EDITED, 3.0, False, (How.EDITED, False, 1.0, None)),
+            (How.KEPT, 33.0, True, (How.KEPT, True, 1.0, 33.0)),
+            (How.EDITED, 40.0, True, (How.KEPT, True, 1.0, 33.0)),
+            (How.EDITED, 41.0, False, (How.KEPT, True, 1.0, 33.0)),
+            (How.REPORTED, 50.0, True, (How.REPORTED, False, 1.0, 50.0)),
+        )
+        for how, at, is_settled, expected in story:
+            label(store, "a", how, at=at, is_settled=is_settled)
+            (row,) = labels(store)
+            assert (row.how, row.correct, row.at, row.settled_at) == expected
 
     def test_a_provisional_label_that_nobody_revises_any_more_settles(self, store: FeedbackStore) -> None:
         """Its server was killed. One that may be revised still is left alone."""
         for identity, at in (("left", 100.0), ("new", 150.0)):
             show(store, identity)
-            store.record_events([settled(identity, How.KEPT, True, at, is_settled=False)])
+            label(store, identity, at=at, is_settled=False)
         store.settle_left(100.0 + 2 * SETTLE_AFTER + 1)
-        rows = {row.suggestion_id: row.settled_at for row in store.labels(MODEL, "p1", "line")}
+        rows = {row.suggestion_id: row.settled_at for row in labels(store)}
         assert rows == {"left": 100.0 + 2 * SETTLE_AFTER + 1, "new": None}
 
     def test_what_is_provisional_is_no_news_to_a_watch(self, store: FeedbackStore) -> None:
         """It counts from when it has settled."""
         for identity, at in (("a", 10.0), ("b", 20.0)):
             show(store, identity)
-            store.record_events([settled(identity, How.KEPT, True, at, is_settled=False)])
-        store.record_events([settled("b", How.KEPT, True, 50.0)])
-        assert [row.suggestion_id for row in store.labels(MODEL, "p1", "line", after=5.0)] == ["b"]
-        assert [row.suggestion_id for row in store.labels(MODEL, "p1", "line", after=20.0)] == ["b"]
-        assert len(store.labels(MODEL, "p1", "line")) == 2
+            label(store, identity, at=at, is_settled=False)
+        label(store, "b", at=50.0)
+        assert ids(store, after=5.0) == ids(store, after=20.0) == ["b"]
+        assert len(labels(store)) == 2
 
     def test_in_order_of_time(self, store: FeedbackStore) -> None:
-        for identity in ("a", "b"):
+        for identity, how, at in (("a", How.KEPT, 2.0), ("b", How.IGNORED, 1.0)):
             show(store, identity)
-        store.record_events([settled("a", How.KEPT, True, 2.0), settled("b", How.IGNORED, False, 1.0)])
-        rows = store.labels(MODEL, "p1", "line")
-        assert [(row.suggestion_id, row.correct, row.how) for row in rows] == [
-            ("b", False, How.IGNORED),
-            ("a", True, How.KEPT),
-        ]
+            label(store, identity, how, at=at)
+        rows = [(row.suggestion_id, row.correct, row.how) for row in labels(store)]
+        assert rows == [("b", False, How.IGNORED), ("a", True, How.KEPT)]
 
     def test_shown_twice_is_kept_once_as_it_was(self, store: FeedbackStore) -> None:
         show(store, at=1.0)
@@ -212,14 +209,9 @@ class TestRecords:
     def test_counts(self, store: FeedbackStore) -> None:
         for identity in ("a", "b", "c", "d"):
             show(store, identity)
-        store.record_events(
-            [
-                Event("a", EventKind.ACCEPTED, 1.0),
-                settled("a", How.KEPT, True),
-                settled("b", How.TYPED, True),
-                settled("c", How.UNREAD, None),
-            ]
-        )
+        unread = settled("c", How.UNREAD, None)
+        store.record_events([Event("a", EventKind.ACCEPTED, 1.0), settled("b", How.TYPED, True), unread])
+        label(store, "a")
         counts = store.counts()
         assert (counts.suggestions, counts.labelled, counts.correct) == (4, 2, 2)
         assert counts.events == {"accepted": 1, "settled": 3}
@@ -228,27 +220,18 @@ class TestRecords:
     def test_export_is_json_with_events_and_label(self, store: FeedbackStore) -> None:
         show(store, "second", at=2.0)
         show(store, "first", at=1.0)
-        store.record_events(
-            [
-                Event("first", EventKind.SURVIVED, 40.0, {"seconds": 30, "unchanged": True}),
-                settled("first", How.KEPT, True, 50.0),
-            ]
-        )
+        survived = {"seconds": 30, "unchanged": True}
+        store.record_events([Event("first", EventKind.SURVIVED, 40.0, survived)])
+        label(store, "first", at=50.0)
         first, second = json.loads(json.dumps(list(store.export())))
         assert first["id"] == "first"
-        assert first["label"] == {
-            "correct": True,
-            "how": "kept",
-            "at": 50.0,
-            "episode": "first",
-            "settled_at": 50.0,
-        }
+        kept = {"correct": True, "how": "kept", "at": 50.0, "episode": "first", "settled_at": 50.0}
+        assert first["label"] == kept
         assert first["events"] == [
-            {"kind": "survived", "at": 40.0, "data": {"seconds": 30, "unchanged": True}},
+            {"kind": "survived", "at": 40.0, "data": survived},
             {"kind": "settled", "at": 50.0, "data": {}},
         ]
-        assert second["label"] is None
-        assert second["events"] == []
+        assert (second["label"], second["events"]) == (None, [])
 
     def test_events_are_kept_all_or_none(self, store: FeedbackStore) -> None:
         show(store, "a")
@@ -257,7 +240,7 @@ class TestRecords:
         with pytest.raises(LspCalibError):
             store.record_events([settled("a", How.KEPT, True), broken])
         assert store.counts().events == {}
-        store.record_events([settled("a", How.KEPT, True)])
+        label(store, "a")
         assert store.counts().events == {"settled": 1}
 
     def test_may_be_used_from_another_thread(self, store: FeedbackStore) -> None:
@@ -382,56 +365,32 @@ class TestPurge:
 
     def test_while_another_program_reads_it_says_so(self, store: FeedbackStore, path: Path) -> None:
         """Deleted rows may then still be in the file: it must not look as if they were gone."""
-        impatient = FeedbackStore(path, timeout=0.05)
         show(store, "secret-identity")
-        reader = sqlite3.connect(path, isolation_level=None)
-        reader.execute("BEGIN")
-        reader.execute("SELECT * FROM suggestions").fetchall()
-        with pytest.raises(LspCalibError, match="Another program"):
+        with closing(FeedbackStore(path, timeout=0.05)) as impatient:
+            with closing(sqlite3.connect(path, isolation_level=None)) as reader:
+                reader.execute("BEGIN")
+                reader.execute("SELECT * FROM suggestions").fetchall()
+                with pytest.raises(LspCalibError, match="Another program"):
+                    impatient.purge()
             impatient.purge()
-        reader.execute("COMMIT")
-        impatient.purge()
         assert b"secret-identity" not in all_bytes(path)
-        reader.close()
-        impatient.close()
 
     def test_everything_goes_also_from_the_file(self, store: FeedbackStore, path: Path) -> None:
         for n in range(100):
             show(store, f"identity-{n}")
-            store.record_events([settled(f"identity-{n}", How.KEPT, True)])
+            label(store, f"identity-{n}")
         store.record_events([Event("identity-without-suggestion", EventKind.REJECTED, 1.0)])
         assert b"identity-" in all_bytes(path)
         store.purge(before=0.0)  # empties the write-ahead log, so that the size is that of the content
         size = path.stat().st_size
         assert store.purge() == 100
         assert path.stat().st_size < size
-        assert store.counts().suggestions == 0
-        assert store.counts().events == {}
-        assert store.counts().labels == {}
+        assert store.counts() == Counts(0, 0, 0, {}, {})
         assert b"identity-" not in all_bytes(path)
 
 
 def all_bytes(path: Path) -> bytes:
     return b"".join(file.read_bytes() for file in sorted(path.parent.iterdir()))
-
-
-def fill(store: FeedbackStore, n: int, at: float = 1000.0) -> None:
-    """As after n suggestions with their labels, but in one transaction."""
-    row = "?, ?, 'line', 'python', 'm', 'abc', 'p1', 'c', 'total', NULL, 0.5, 0.5, 'review', '[-0.5]'"
-    row += ", '{}', 1, '', NULL, NULL, 1.0, 0, 0, NULL, NULL, NULL"
-    connection = store._connection
-    connection.execute("BEGIN")
-    for number in range(n):
-        name, when = f"{number:016x}", at + number
-        connection.execute(f"INSERT INTO suggestions VALUES ({row})", (name, when))
-        connection.execute("INSERT INTO labels VALUES (?, NULL, 'kept', ?, ?, ?)", (name, when, name, when))
-        for kind in ("shown", "settled"):
-            values = (name, kind, when)
-            connection.execute(
-                "INSERT INTO events (suggestion_id, kind, at, data) VALUES (?, ?, ?, '{}')", values
-            )
-    connection.execute("COMMIT")
-    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 class TestRetention:
@@ -475,6 +434,7 @@ class TestRetention:
 
     def test_what_is_forgotten_is_not_in_the_file(self, store: FeedbackStore, path: Path) -> None:
         fill(store, 50)
+        store._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         assert f"{7:016x}".encode() in path.read_bytes()
         store.expire(1040.0)
         store._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -482,8 +442,8 @@ class TestRetention:
         assert f"{45:016x}".encode() in path.read_bytes()
 
 
+@pytest.mark.skipif(os.name != "posix", reason="modes are a POSIX notion")
 class TestPrivacy:
-    @pytest.mark.skipif(os.name != "posix", reason="modes are a POSIX notion")
     def test_readable_by_the_owner_alone(self, path: Path) -> None:
         old = os.umask(0)
         try:
@@ -496,7 +456,6 @@ class TestPrivacy:
         assert modes == {"feedback.db": 0o600, "feedback.db-wal": 0o600, "feedback.db-shm": 0o600}
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
-    @pytest.mark.skipif(os.name != "posix", reason="modes are a POSIX notion")
     def test_a_file_that_others_could_read_is_closed_to_them(self, path: Path) -> None:
         FeedbackStore(path).close()
         path.chmod(0o644)
@@ -568,10 +527,10 @@ class TestDamage:
     def test_found_while_writing_loses_nothing(self, store: FeedbackStore, path: Path) -> None:
         damaged = self.damage(store, path)
         show(store, "later")
-        store.record_events([settled("later", How.KEPT, True)])
+        label(store, "later")
         assert store.moved_aside.read_bytes() == damaged
         with closing(FeedbackStore(path)) as again:
-            assert [row.suggestion_id for row in again.labels(MODEL, "p1", "line")] == ["later"]
+            assert ids(again) == ["later"]
 
     def test_what_is_written_after_another_process_moved_the_file_is_in_the_fresh_one(
         self, store: FeedbackStore, path: Path
@@ -604,38 +563,42 @@ def test_a_store_of_an_earlier_version_goes_on_without_what_was_never_shown(path
         connection.executescript(EIGHT.read_text("utf-8"))
     for _ in range(2):
         with closing(FeedbackStore(path)) as store:
-            rows = list(store.export())
-            labels = store.labels(MODEL, "p1", "line")
+            rows, learned = list(store.export()), ids(store)
     assert [(row["id"], row["label"] and row["label"]["how"]) for row in rows] == [("b", "kept"), ("a", None)]
     assert rows[0]["moments"][0] == {"typed": 2, "confidence": 0.25, "tier": "review"}
     assert (rows[0]["accepted_typed"], rows[0]["was_hidden"], rows[0]["line"]) == (3, True, "hash")
-    assert [row.suggestion_id for row in labels] == ["b"]
+    assert learned == ["b"]
     with closing(FeedbackStore(path)) as store:
         assert store.counts().events == {"rejected": 1, "settled": 1, "shown": 2}
         show(store, "c")
         assert "source" not in store.read("SELECT sql FROM sqlite_master WHERE name = 'suggestions'")[0][0]
 
 
+def refusal(code: int) -> sqlite3.OperationalError:
+    error = sqlite3.OperationalError("SQLite's words")
+    error.sqlite_errorcode = code
+    return error
+
+
 class TestRefusals:
     """No error of SQLite's reaches the caller as it is."""
 
     def test_full_disk(self, store: FeedbackStore) -> None:
-        (pages,) = store._connection.execute("PRAGMA page_count").fetchone()
-        store._connection.execute(f"PRAGMA max_page_count = {pages}")
-        acknowledged = 0
+        ((pages,),) = store.read("PRAGMA page_count")
+        store.read(f"PRAGMA max_page_count = {pages}")
+        acknowledged: list[str] = []
 
         def fill() -> None:
-            nonlocal acknowledged
             while True:
-                show(store, str(acknowledged))
-                acknowledged += 1
+                show(store, str(len(acknowledged)))
+                acknowledged.append("shown")
 
         with pytest.raises(LspCalibError, match="full, so feedback cannot be recorded"):
             fill()
-        assert store.counts().suggestions == acknowledged
-        store._connection.execute("PRAGMA max_page_count = 1000000")
+        assert store.counts().suggestions == len(acknowledged)
+        store.read("PRAGMA max_page_count = 1000000")
         show(store, "later")
-        assert store.counts().suggestions == acknowledged + 1
+        assert store.counts().suggestions == len(acknowledged) + 1
 
     @pytest.mark.parametrize("damaged", [False, True])
     def test_a_file_that_cannot_be_made_at_once_is_made_later(
@@ -652,9 +615,7 @@ class TestRefusals:
 
         def full(one: FeedbackStore) -> sqlite3.Connection:
             tried.append(one)
-            error = sqlite3.OperationalError("database or disk is full")
-            error.sqlite_errorcode = sqlite3.SQLITE_FULL
-            raise error
+            raise refusal(sqlite3.SQLITE_FULL)
 
         with monkeypatch.context() as context:
             context.setattr(FeedbackStore, "_connected", full)
@@ -699,9 +660,7 @@ class TestRefusals:
 
         def busy(store: FeedbackStore, connection: sqlite3.Connection) -> None:
             for code in refused:
-                error = sqlite3.OperationalError("database is locked")
-                error.sqlite_errorcode = code
-                raise error
+                raise refusal(code)
             set_up(store, connection)
 
         monkeypatch.setattr(FeedbackStore, "_set_up", busy)
@@ -726,8 +685,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from lsp_calib.feedback.events import Event, EventKind
-from lsp_calib.feedback.store import FeedbackStore
-from lsp_calib.files import kind_of_mount
+from lsp_calib.feedback.store import Counts, FeedbackStore, LabelledRow
 
 path, name, n = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 store = FeedbackStore(path)
