@@ -114,15 +114,13 @@ LONG = {
         "test_held_out_projects_are_left_out_and_counted",
         "test_files_are_not_called_projects",
     },
-    "test_block_calibration.py": {"test_the_documented_tables_are_those_of_the_record"},
+    "test_block.py": {"test_the_documented_tables_are_those_of_the_record"},
     "test_calibrate_proof.py": {
         "TestMadeFrom",
         "test_answers_of_one_kind_are_installed_only_when_asked[False-wrong]",
     },
-    "test_calibration_adapting.py": {"test_with_few_labels_it_is_better_than_one_of_their_own"},
-    "test_calibration_simultaneous.py": {
-        "test_calibrated_scores_stay_within_all_limits_as_often_as_promised"
-    },
+    "test_calibration_fitting.py": {"test_with_few_labels_it_is_better_than_one_of_their_own"},
+    "test_calibration_reliability.py": {"test_calibrated_scores_stay_within_all_limits_as_often_as_promised"},
     "test_carrying_over.py": {"test_a_refit_expects_the_user_where_they_were"},
     "test_core_dumps.py": {"test_that_of_the_workers_of_an_evaluation_too"},
     "test_crashing_process.py": {"test_the_systems_kill_demotes_nothing_and_is_an_error_as_well"},
@@ -177,7 +175,7 @@ ALONE = {
         "test_initialize_is_little_more_than_importing_the_protocol",
     },
     "test_context.py": {"test_a_line_of_200_000_characters_costs_no_time"},
-    "test_feedback_lines.py": {
+    "test_feedback_tracker.py": {
         "test_a_file_full_of_repeated_lines_takes_milliseconds",
         "test_a_local_change_in_a_huge_document_takes_milliseconds",
     },

@@ -1,7 +1,7 @@
 """Write golden.json: what netcal, torchmetrics and betacal say about the inputs below.
 
 These packages pull gigabytes, so they are no dependency; the numbers were made once, in an environment of
-their own, and are compared by tests/unit/test_golden.py:
+their own, and are compared by tests/unit/test_calibration_metrics.py:
 
     python -m venv /tmp/golden
     /tmp/golden/bin/pip install torch==2.13.0 netcal==1.4.0 torchmetrics==1.9.0 betacal==1.1.0

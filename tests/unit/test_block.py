@@ -1,11 +1,13 @@
-"""Blocks: where they end, and how likely they are to be right up to each line."""
+"""Blocks: where they end, how likely they are to be right up to each line, and how right they were."""
 
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import attrs
 import pytest
+from block_calibration import counted, rows_of, tables
 from feedback_scene import suggestion
 from hypothesis import given
 from hypothesis import strategies as st
@@ -59,11 +61,7 @@ def test_a_block_begins_on_an_empty_line(before: str, after: str, begins: bool) 
 
 
 def completion(
-    text: str,
-    cursor: Cursor,
-    p: float | None,
-    doubt: tuple[int, int] | None = None,
-    source: str = "shipped",
+    text: str, cursor: Cursor, p: float | None, doubt: tuple[int, int] | None = None, source: str = "shipped"
 ) -> Completion:
     made, tier = suggestion(text), decide(p)[0]
     ref = attrs.evolve(made.confidence.calibrator, source=source)
@@ -127,11 +125,8 @@ async def test_a_model_that_is_not_calibrated_writes_blocks_without_a_number() -
 
     lines, _ = await lines_of(complete, first, decide)
     block = block_of(first, lines, decide)
-    assert (block.text, block.confidence.calibrated, block.confidence.tier) == (
-        "x = 1\n    y = 2",
-        None,
-        Tier.REVIEW,
-    )
+    assert block.text == "x = 1\n    y = 2"
+    assert (block.confidence.calibrated, block.confidence.tier) == (None, Tier.REVIEW)
     assert block.confidence.reason == "review all 2 lines; why"
 
 
@@ -219,10 +214,8 @@ def test_each_line_has_the_probability_that_all_up_to_it_are_right(
     assert block.confidence.calibrated == pytest.approx(products[-1])
     assert block.confidence.tier is decide(products[-1])[0]
     through = sum(p >= 0.8 for p in products)
-    how_far = f"accept through line {through} of {len(ps)};"
-    if not through:
-        how_far = f"{block.lines[0].tier.value} all {len(ps)} lines;"
-    assert block.confidence.reason.startswith(how_far)
+    some, all_ = f"accept through line {through} of", f"{block.lines[0].tier.value} all"
+    assert block.confidence.reason.startswith(f"{some} {len(ps)};" if through else f"{all_} {len(ps)} lines;")
     assert "no labels of their own" in block.confidence.reason
     assert not block.confidence.certified
     least = ps.index(min(ps))
@@ -257,3 +250,16 @@ def test_without_a_line_below_it_is_the_line() -> None:
     line = completion("x = 1", START, 0.9)
     assert block_of(line, [], decide) is block_of(line, [line], decide) is line.suggestion
     assert "lines" not in line.suggestion.to_wire()
+
+
+ROOT = Path(__file__).parents[2]
+RECORD = ROOT / "models" / "records" / "blocks" / "line-smollm2-135m-large.jsonl"
+
+
+def test_the_documented_tables_are_those_of_the_record() -> None:
+    rows = rows_of(RECORD)
+    assert sum(len(row["p"]) > 1 for row in rows) >= 300
+    page = (ROOT / "docs" / "reference.md").read_text("utf-8")
+    shown = page.partition("<!-- begin: blocks -->\n")[2].partition("\n<!-- end: blocks -->")[0]
+    assert shown == tables(rows)
+    assert counted(rows) in page

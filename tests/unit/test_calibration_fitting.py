@@ -1,26 +1,33 @@
-"""Fitting calibrators: choices are made inside the folds, and the same records give the same bytes."""
+"""Fitting calibrators, anew or from another one: choices are made inside the folds."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 from test_calibration_calibrator import MODEL
 
 from lsp_calib.calibration.arrays import BoolArray, IntArray
+from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.fitting import (
+    RECIPES,
     FeatureData,
     Fitted,
     LabelledAnswers,
     Recipe,
+    adapt_calibrator,
+    base_for,
     fit_calibrator,
 )
-from lsp_calib.calibration.calibrators.purpose import Purpose
+from lsp_calib.calibration.calibrators.purpose import Origin, Purpose
 from lsp_calib.calibration.logistic import sigmoid
 from lsp_calib.calibration.scores import log_loss, skill_score
 from lsp_calib.calibration.validation import grouped_folds
-from lsp_calib.values import Evidence
+from lsp_calib.confidence.features import FEATURES
+from lsp_calib.values import Evidence, ModelIdentity
 
 PURPOSE = Purpose(MODEL, "1", "line", "python")
 PLACES = np.array(["line-start", "mid-word"])
@@ -38,39 +45,19 @@ def answers(n: int = 400, *, apart: float = 0.0, seed: int = 0) -> tuple[list[Ev
     place = rng.integers(2, size=n)
     z = 3.0 + 1.5 * logprobs.sum(axis=1) - 0.6 * (entropy - 3.0) - 2.0 * broken
     correct = rng.random(n) < sigmoid(z + apart * (2 * place - 1))
-    evidences = [
-        Evidence(
-            tuple(logprobs[i].tolist()),
-            {
-                "entropy-sum": float(entropy[i]),
-                "broken": float(broken[i]),
-                "in-word": float(noise[i, 0]),
-                "line-repeats": float(noise[i, 1]),
-            },
-            str(PLACES[place[i]]),
-        )
-        for i in range(n)
-    ]
+    table = np.column_stack((entropy, broken, noise)).tolist()
+    features = [dict(zip(("entropy-sum", "broken", *NOISE.features), row, strict=True)) for row in table]
+    every = zip(logprobs.tolist(), features, PLACES[place].tolist(), strict=True)
+    evidences = [Evidence(tuple(values), known, at) for values, known, at in every]
     return evidences, correct, np.arange(n) // (n // 20)
 
 
 def fit(
     evidences: Sequence[Evidence], correct: BoolArray, groups: IntArray, *recipes: Recipe, seed: int = 0
 ) -> Fitted:
-    return fit_calibrator(
-        LabelledAnswers(
-            PURPOSE,
-            evidences,
-            correct,
-            groups,
-            source="shipped",
-            state="shipped",
-            created="2026-11-22",
-            seed=seed,
-        ),
-        candidates=[2, 4],
-        recipes=recipes,
-    )
+    about: dict[str, Any] = {"source": "shipped", "state": "shipped", "created": "2026-11-22", "seed": seed}
+    labelled = LabelledAnswers(PURPOSE, evidences, correct, groups, **about)
+    return fit_calibrator(labelled, candidates=[2, 4], recipes=recipes)
 
 
 def test_every_curve_is_fitted_and_features_beat_the_plain_measures() -> None:
@@ -134,3 +121,113 @@ def test_features_that_one_answer_lacks_are_left_out() -> None:
     assert [curve.measure for curve in calibrator.curves][1] == "total", "nothing left without entropies"
     bare = [Evidence(evidence.logprobs) for evidence in evidences]
     assert fit(bare, correct, groups, GOOD).calibrator.measure == "total"
+
+
+PYTHON = Purpose(ModelIdentity("model", "Q4", "0" * 64), "line-test-1", "line", "python")
+GO = attrs.evolve(PYTHON, language="go")
+WEIGHTS = {"total": 1.0, "end-surprisal": -0.5, "broken": -1.5, "new-names": -0.7, "line-repeats": 0.8}
+
+ABOUT = {"source": "shipped", "state": "shipped", "created": "2026-11-23"}
+
+
+def without_entropies(one):
+    return attrs.evolve(one, features={k: v for k, v in one.features.items() if k != "entropy-sum"})
+
+
+def weighed(n, seed, *, shift=0.0):
+    """n answers in 20 groups, and whether each is right: by weights, and `shift` nats."""
+    rng = np.random.default_rng(seed)
+    values = {name: rng.normal(size=n) for name in FEATURES}
+    score = sum(weight * values[name] for name, weight in WEIGHTS.items()) + shift
+    right = rng.random(n) < 1 / (1 + np.exp(-score))
+    rows = [{name: float(column[k]) for name, column in values.items()} for k in range(n)]
+    evidences = [Evidence((-float(rng.exponential()),), row) for row in rows]
+    return evidences, right, np.arange(n) % 20
+
+
+def fitted(n, seed, purpose=PYTHON, **more):
+    provenance = (Origin(f"of {purpose.language}", "1.0", n),)
+    labelled = LabelledAnswers(purpose, *weighed(n, seed, **more), **ABOUT, provenance=provenance)
+    return fit_calibrator(labelled, recipes=RECIPES[2:3], candidates=(None,))
+
+
+def adapted(base, n, seed, **more):
+    return adapt(base, *weighed(n, seed, **more), provenance=(Origin("of go", "1.0", n),))
+
+
+def adapt(base, evidences, right, groups, **more):
+    return adapt_calibrator(base, LabelledAnswers(GO, evidences, right, groups, **ABOUT, **more))
+
+
+@pytest.fixture(scope="module")
+def base():
+    return fitted(2000, 1).calibrator
+
+
+@pytest.mark.parametrize("shift", [0.0, 1.0])
+def test_with_few_labels_it_is_better_than_one_of_their_own(base, shift):
+    _, right, _ = weighed(200, 2, shift=shift)
+    moved, own = adapted(base, 200, 2, shift=shift), fitted(200, 2, GO, shift=shift)
+    assert log_loss(moved.confidence, right) < log_loss(own.confidence, right)
+
+
+def test_it_says_what_it_is_and_of_what(base):
+    found = adapted(base, 200, 2).calibrator
+    assert (found.purpose, found.source, found.n) == (GO, "shipped", 200)
+    assert found.provenance == (Origin("of go", "1.0", 200), Origin(base.id, base.created, base.n))
+    assert [curve.measure for curve in found.curves] == [curve.measure for curve in base.curves]
+    assert found.curves[0].shift is not None
+    assert Calibrator.from_json(found.to_json()) == found
+
+
+def test_a_curve_whose_features_are_missing_is_left_out_and_without_any_there_is_none(base):
+    evidences, right, groups = weighed(100, 5)
+    found = adapt(base, [without_entropies(one) for one in evidences], right, groups)
+    assert found.calibrator.measure == "features-2-without-entropies"
+    bare = [attrs.evolve(one, features={}) for one in evidences]
+    assert adapt(base, bare, right, groups) is None
+    assert adapt(base, evidences, right, np.zeros(100)) is None
+
+
+def test_an_answer_without_a_feature_gets_what_the_next_curve_says(base):
+    """As in the editor; and the other answers keep theirs."""
+    evidences, right, groups = weighed(100, 7)
+    every = adapt(base, evidences, right, groups)
+    evidences[3] = without_entropies(evidences[3])
+    found = adapt(base, evidences, right, groups)
+    assert found.calibrator.measure == every.calibrator.measure == base.measure
+    assert np.isfinite(found.confidence).all()
+    assert found.confidence[3] == found.confidences["features-2-without-entropies"][3]
+    others = np.arange(100) != 3
+    assert found.confidence[others] == pytest.approx(every.confidence[others], abs=0.05)
+
+
+class TestBase:
+    def test_the_same_model_and_prompt_in_the_language_or_another(self, base):
+        model = ModelIdentity("other", "Q4", "1" * 64)
+        others = [{"language": "go"}, {"prompt_version": "line-test-2"}, {"model": model}]
+        go, *different = (attrs.evolve(base, purpose=attrs.evolve(PYTHON, **one)) for one in others)
+        every = [base, go, *different]
+        assert base_for(PYTHON, every, 100, {"mine"}, for_others=False) == base
+        assert base_for(GO, every, 100, {"mine"}, for_others=False) == go
+        assert base_for(GO, every, 100, {"mine"}, for_others=True) == base
+        assert base_for(GO, different, 100, {"mine"}, for_others=False) is None
+
+    def test_it_rests_on_three_times_the_labels(self, base):
+        assert base_for(GO, [base], 666, {"mine"}, for_others=True) == base
+        assert base_for(GO, [base], 667, {"mine"}, for_others=True) is None
+
+    def test_it_was_not_fitted_on_these_projects(self, base):
+        assert base_for(GO, [base], 100, {"of python"}, for_others=True) is None
+
+    def test_nor_was_what_it_was_made_from(self, base):
+        made = adapted(base, 300, 6).calibrator
+        assert base_for(GO, [base, made], 100, {"mine"}, for_others=False) == made
+        assert base_for(GO, [base, made], 100, {"of python"}, for_others=False) is None
+
+    def test_one_of_another_language_was_not_made_from_a_third(self, base):
+        """Otherwise the calibrators would depend on which of them is made first."""
+        made = adapted(base, 300, 6).calibrator
+        rust = attrs.evolve(PYTHON, language="rust")
+        assert base_for(rust, [made, base], 200, {"mine"}, for_others=True) == base
+        assert base_for(rust, [made], 200, {"mine"}, for_others=True) is None

@@ -1,8 +1,10 @@
-"""Metrics: as scikit-learn has them, by hand elsewhere; where they warn, and their resamples."""
+"""Metrics: as scikit-learn, netcal and torchmetrics have them; where they warn, and their resamples."""
 
+import json
 import math
 import time
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,12 +14,7 @@ from sklearn import metrics as sk
 
 from lsp_calib.calibration.arrays import CalibrationWarning, quietly
 from lsp_calib.calibration.scores import auc, brier_score, expected_calibration_error, log_loss, skill_score
-from lsp_calib.calibration.validation import (
-    bootstrap_interval,
-    calibrated_band,
-    of_items,
-    summarise,
-)
+from lsp_calib.calibration.validation import bootstrap_interval, calibrated_band, of_items, summarise
 from lsp_calib.errors import DataError
 
 # One class and a single bin are the rule here; that one is warned is tested below.
@@ -92,17 +89,9 @@ def test_bin_edges(edge, partner, together):
 @pytest.mark.parametrize(
     ("p", "y"),
     [
-        ([], []),
-        ([0.5], [True, False]),
-        ([math.nan], [True]),
-        ([1.0000001], [True]),
-        ([-0.1], [True]),
-        ([0.5], [2]),
-        ([[0.5]], [[True]]),
-        (0.5, True),
-        (["a"], [True]),
-        ("a", "b"),
-        ([0.5], [math.nan]),
+        *((wrong, [True]) for wrong in ([math.nan], [1.0000001], [-0.1], ["a"])),
+        *(([0.5], wrong) for wrong in ([True, False], [2], [math.nan])),
+        *(([], []), ([[0.5]], [[True]]), (0.5, True), ("a", "b")),
     ],
 )
 def test_what_cannot_be_measured_is_refused(metric, p, y):
@@ -191,3 +180,24 @@ def test_quiet_is_quiet_and_ends():
             auc([0.5], [True])
     with pytest.warns(CalibrationWarning):
         auc([0.5], [True])
+
+
+GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "golden.json").read_text(encoding="utf-8"))
+OURS = {
+    "netcal ECE": expected_calibration_error,
+    "netcal ECE, equal mass": lambda p, y, bins: expected_calibration_error(p, y, bins, "mass"),
+    "torchmetrics l1": expected_calibration_error,
+    "torchmetrics AUROC": lambda p, y, _: auc(p, y),
+}
+# torchmetrics has ranks in single precision.
+SINGLE = {"torchmetrics AUROC"}
+
+
+@pytest.mark.parametrize("name", OURS)
+@pytest.mark.filterwarnings("ignore::lsp_calib.calibration.arrays.CalibrationWarning")
+def test_metrics(name):
+    cases = [case for case in GOLDEN["cases"].values() if name in case["values"]]
+    assert len(cases) >= 2
+    for case in cases:
+        ours = OURS[name](case["confidence"], np.array(case["correct"], dtype=bool), GOLDEN["bins"])
+        assert ours == pytest.approx(case["values"][name], abs=2e-7 if name in SINGLE else 1e-9)

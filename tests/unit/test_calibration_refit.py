@@ -117,12 +117,10 @@ def test_labels_that_speak_against_a_change_prevent_it():
     result = refit(current, logprobs, [True, False] * 4, created=TODAY)
     assert not result.promoted
     before, after = result.before["logLoss"], result.after["logLoss"]
-    assert result.reason == (
-        f"the present calibrator is better: log loss {before:.3f} against {after:.3f} of the new one on 8 "
-        "labels"
-    )
+    losses = f"log loss {before:.3f} against {after:.3f} of the new one on 8 labels"
+    assert result.reason == f"the present calibrator is better: {losses}"
     assert result.calibrator is None
-    assert result.after["logLoss"] > result.before["logLoss"]
+    assert after > before
 
 
 @pytest.mark.parametrize("outcome", [True, False])
@@ -210,11 +208,10 @@ class TestEpisodes:
         assert result.reason == "all 5 labels are of one line: at least one other is needed"
 
 
-class TestWeights:
-    def test_what_was_rarely_shown_counts_for_more_up_to_a_limit(self):
-        weights = LabelWeights.of(4, shown=[1.0, 0.5, 0.01, 0.0])
-        assert weights.weights() == pytest.approx([1, 2, MOST_WEIGHT, MOST_WEIGHT])
-        assert weights.visited() == pytest.approx(np.ones(4))
+def test_what_was_rarely_shown_counts_for_more_up_to_a_limit():
+    weights = LabelWeights.of(4, shown=[1.0, 0.5, 0.01, 0.0])
+    assert weights.weights() == pytest.approx([1, 2, MOST_WEIGHT, MOST_WEIGHT])
+    assert weights.visited() == pytest.approx(np.ones(4))
 
 
 def test_labels_that_contradict_the_raw_confidence_are_not_believed():
@@ -294,10 +291,9 @@ class TestFeatures:
         best = log_loss(sigmoid(truth.scores(unseen)), right)
         assert after - best < 0.25 * (before - best)
         (shifted, *_) = new.curves
-        assert shifted.shift.slope * 0.5 == pytest.approx(shifted.offset("mid-word"))
-        assert shifted.score(unseen[0]) == pytest.approx(
-            shifted.shift.slope * FEATURES.score(unseen[0]) + shifted.shift.intercept
-        )
+        slope, intercept = shifted.shift.slope, shifted.shift.intercept
+        assert slope * 0.5 == pytest.approx(shifted.offset("mid-word"))
+        assert shifted.score(unseen[0]) == pytest.approx(slope * FEATURES.score(unseen[0]) + intercept)
 
     def test_old_labels_without_features_count_for_the_plain_measures(self):
         """Sixty old labels and none with features: those curves move, the curve over features stays."""
@@ -337,9 +333,8 @@ class TestFeatures:
             ),
         )
         for n, truth, own in ((600, other, True), (200, other, False), (600, FEATURES, False)):
-            result = refit_curve(
-                FEATURES, USUAL, *rich_labels(n, truth, seed=3), LabelWeights.of(n), np.arange(n) % 5
-            )
+            counting = LabelWeights.of(n), np.arange(n) % 5
+            result = refit_curve(FEATURES, USUAL, *rich_labels(n, truth, seed=3), *counting)
             assert (result.curve.spread == WEIGHT_SD) == own, n
             if own:
                 assert result.curve.features[1].weight > FEATURES.features[1].weight + 0.5

@@ -9,11 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_calib.calibration.certificates import certify
-from lsp_calib.calibration.tiers import (
-    PRESETS,
-    RiskPolicy,
-    TierPolicy,
-)
+from lsp_calib.calibration.tiers import PRESETS, RiskPolicy, TierPolicy
 from lsp_calib.errors import DataError
 from lsp_calib.values import Tier
 
@@ -57,9 +53,8 @@ def test_presets_get_stricter():
     assert (balanced.accept_from, balanced.reject_below) == (0.78, 0.25)
     assert cautious.accept_from > balanced.accept_from > lenient.accept_from
     # The best thresholds where a wrong unread line costs 4.5 and 10 readings.
-    assert (1.0 / (1.0 - balanced.accept_from), 1.0 / (1.0 - cautious.accept_from)) == pytest.approx(
-        (4.5, 10.0), rel=0.02
-    )
+    costs = [1.0 / (1.0 - policy.accept_from) for policy in (balanced, cautious)]
+    assert costs == pytest.approx([4.5, 10.0], rel=0.02)
     assert cautious.reject_below > balanced.reject_below > lenient.reject_below
     assert all(policy.name == name for name, policy in PRESETS.items())
 
