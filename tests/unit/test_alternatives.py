@@ -64,10 +64,7 @@ class Tree:
         return self.answer(request)
 
     def probability(self, text: str) -> float:
-        beginnings = [text[:n] for n in range(len(text) + 1)]
-        return math.prod(
-            self.softmax(beginning)[char] for beginning, char in zip(beginnings, text + "$", strict=True)
-        )
+        return math.prod(self.softmax(text[:n])[char] for n, char in enumerate(text + "$"))
 
 
 @st.composite
@@ -113,10 +110,9 @@ def test_the_likeliest_way_is_tried_first(tree: Tree) -> None:
     names = {number: char for char, number in tree.IDS.items()}
 
     def begins(at: int) -> float:
-        seen = first.tokens[at].seen
         text = first.text[:at]
         beginning = math.prod(tree.softmax(text[:n])[text[n]] for n in range(at))
-        return beginning * tree.softmax(text)[names[seen.second]]
+        return beginning * tree.softmax(text)[names[first.tokens[at].seen.second]]
 
     probabilities = [begins(at) for at in ways]
     assert probabilities == pytest.approx(sorted(probabilities, reverse=True))
@@ -131,19 +127,11 @@ def test_an_answer_that_was_not_observed_shows_no_other_way() -> None:
 def test_the_token_that_was_given_has_the_text_between() -> None:
     """Typed characters stay out, and a token of the answer's end adds nothing."""
     seen = Observation(entropy=0.25, margin=0.5, second=7)
-    first = Generation(
-        "urn x",
-        (Token(4, -1.5, -1.0, "urn", seen=seen), Token(5, -0.5, 0.0, " x", seen=seen)),
-        Stop.LINE,
-        Timing(),
-        healing=(3,),
-    )
-    request = branch_request(REQUEST, first, 0)
-    assert request.given == (3, 7)
-    second = Generation(
-        "ry: yes", (Token(8, -0.25, 0.0, " yes"), Token(9, -0.125, 0.0, "")), Stop.LINE, Timing()
-    )
-    whole = joined(first, 0, second)
+    tokens = (Token(4, -1.5, -1.0, "urn", seen=seen), Token(5, -0.5, 0.0, " x", seen=seen))
+    first = Generation("urn x", tokens, Stop.LINE, Timing(), healing=(3,))
+    assert branch_request(REQUEST, first, 0).given == (3, 7)
+    rest = (Token(8, -0.25, 0.0, " yes"), Token(9, -0.125, 0.0, ""))
+    whole = joined(first, 0, Generation("ry: yes", rest, Stop.LINE, Timing()))
     assert [token.text for token in whole.tokens] == ["ry:", " yes", ""]
     assert whole.logprobs == pytest.approx((-1.0, -0.25, -0.125))
     assert whole.healing == (3,)

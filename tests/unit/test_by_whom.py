@@ -7,7 +7,6 @@ import time
 from pathlib import Path
 from random import Random
 
-import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,22 +18,14 @@ from lsp_calib.server.documents import CalibCodec, CalibDocument, DocumentChange
 URI = "file:///a.py"
 
 
-@attrs.define
-class Clock:
-    now: float = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 class Scene:
     """A document that is edited, and what is made of it."""
 
     def __init__(self, uri: str = URI) -> None:
         self.text, self.uri = "".join(f"line {n}\n" for n in range(20)), uri
         self.document = document(self.text, uri)
-        self.clock = Clock()
-        self.documents = Documents(self.clock)
+        self.now = 100.0
+        self.documents = Documents(lambda: self.now)
         self.taken: list[DocumentChanged] = []
 
     def _changed(self) -> None:
@@ -49,7 +40,7 @@ class Scene:
 
     def change(self, *changes: tuple[tuple[int, int], tuple[int, int], str], after: float = 0.1) -> None:
         """One message with these changes."""
-        self.clock.now += after
+        self.now += after
         for start, end, text in changes:
             self.document.apply_change(change(start, end, text))
         self._changed()
@@ -67,9 +58,8 @@ def document(text: str, uri: str = URI) -> CalibDocument:
 
 
 def change(start: tuple[int, int], end: tuple[int, int], text: str) -> types.TextDocumentContentChangePartial:
-    return types.TextDocumentContentChangePartial(
-        types.Range(types.Position(*start), types.Position(*end)), text
-    )
+    where = types.Range(types.Position(*start), types.Position(*end))
+    return types.TextDocumentContentChangePartial(where, text)
 
 
 def insert(line: int, column: int, text: str) -> tuple[tuple[int, int], tuple[int, int], str]:
@@ -160,24 +150,17 @@ def test_the_whole_text_sent_anew_counts_as_what_differs() -> None:
     assert (found.line, found.removed, found.inserted, found.small) == (7, 1, 1, True)
 
 
-@given(
-    st.lists(
-        st.tuples(
-            st.integers(0, 8),
-            st.integers(0, 4),
-            st.integers(0, 3),
-            st.text("ab\n\r", max_size=4),
-            st.booleans(),
-        ),
-        max_size=8,
-    )
-)
+PLACES = st.tuples(st.integers(0, 8), st.integers(0, 4), st.integers(0, 3))
+EDITS = st.tuples(PLACES, st.text("ab\n\r", max_size=4), st.booleans())
+
+
+@given(st.lists(EDITS, max_size=8))
 def test_the_state_of_a_document_depends_on_its_text_alone(
-    edits: list[tuple[int, int, int, str, bool]],
+    edits: list[tuple[tuple[int, int, int], str, bool]],
 ) -> None:
     """However it came about, incrementally or all at once."""
     found = document("ab\nb\na\n")
-    for line, column, gone, text, whole in edits:
+    for (line, column, gone), text, whole in edits:
         if whole:
             found.apply_change(types.TextDocumentContentChangeWholeDocument(text + found.source))
         else:

@@ -2,11 +2,11 @@
 
 import os
 import re
-import struct
 from pathlib import Path
 
 import attrs
 import pytest
+from test_gguf import file_of, pair
 
 from lsp_calib import home as state
 from lsp_calib.errors import ModelFileError, NoModelError, SettingsError
@@ -25,7 +25,8 @@ from lsp_calib.values import Timing
 
 pytestmark = pytest.mark.usefixtures("home")
 
-HEADER = struct.pack("<4sIQQ", b"GGUF", 3, 0, 0)
+HEADER = file_of([])
+SMALL, LARGE = "smollm2-135m", "qwen2.5-coder-1.5b"
 
 
 def install(name: str) -> Path:
@@ -69,13 +70,15 @@ def test_code_models_complete_comments_by_themselves_and_small_general_ones_by_h
     assert by_hand == {"smollm2-135m", "gemma-3-270m"}
 
 
-def test_without_a_wish_the_largest_installed_model_is_taken(home: Path) -> None:
-    small = install("smollm2-135m")
+def test_without_a_wish_the_largest_installed_model_is_taken_however_slow_it_is(home: Path) -> None:
+    small = install(SMALL)
     assert choose(None)[1] == small
-    large = install("qwen2.5-coder-1.5b")
+    large = install(LARGE)
+    demands.remember_speed(load_cards()[LARGE], demands.Speed(2.0, 20))
     card, path = choose(None)
-    assert (card.name, path) == ("qwen2.5-coder-1.5b", large)
+    assert (card.name, path) == (LARGE, large)
     assert large.is_relative_to(home)
+    assert choose(SMALL)[0].name == SMALL
 
 
 def test_a_model_that_is_not_installed_names_the_command_that_gets_it() -> None:
@@ -165,20 +168,16 @@ def test_a_damaged_file_is_named_before_anything_is_started() -> None:
         choose("smollm2-135m")
 
 
-def key(name: str) -> bytes:
-    return struct.pack("<Q", len(name.encode())) + name.encode()
-
-
 def own(folder: Path, *tokens: str, template: str = "") -> ModelCard:
     """The card of a file that has these tokens and this chat template."""
-    pairs = [key("general.architecture") + struct.pack("<I", 8) + key("llama")]
-    pairs += [key("llama.context_length") + struct.pack("<II", 4, 1024)]
-    pairs += [key("tokenizer.chat_template") + struct.pack("<I", 8) + key(template)]
-    array = struct.pack("<IIQ", 9, 8, len(tokens)) + b"".join(map(key, tokens))
-    pairs += [key("tokenizer.ggml.tokens") + array]
-    path = folder / "own.gguf"
-    path.write_bytes(struct.pack("<4sIQQ", b"GGUF", 3, 0, len(pairs)) + b"".join(pairs))
-    return choose(str(path))[0]
+    pairs: dict[str, int | str | list[str]] = {
+        "general.architecture": "llama",
+        "llama.context_length": 1024,
+        "tokenizer.chat_template": template,
+        "tokenizer.ggml.tokens": [*tokens],
+    }
+    (folder / "own.gguf").write_bytes(file_of([pair(name, value) for name, value in pairs.items()]))
+    return choose(str(folder / "own.gguf"))[0]
 
 
 def test_a_file_without_a_card_is_asked_as_its_header_says(tmp_path: Path) -> None:
@@ -199,17 +198,6 @@ def test_a_card_agrees_with_what_the_file_says_of_itself(model_path: Path, model
     assert metadata.context_length >= model_card.context
     assert chat_format(metadata.chat_template) == model_card.chat
     assert completion_format(metadata.fim) == model_card.completion
-
-
-SMALL, LARGE = "smollm2-135m", "qwen2.5-coder-1.5b"
-
-
-def test_the_best_installed_model_is_chosen_however_slow_it_is() -> None:
-    for name in (SMALL, LARGE):
-        install(name)
-    demands.remember_speed(load_cards()[LARGE], demands.Speed(2.0, 20))
-    assert choose(None)[0].name == LARGE
-    assert choose(SMALL)[0].name == SMALL
 
 
 def test_a_slow_model_is_said_to_be_slow_beside_the_smallest() -> None:

@@ -53,16 +53,8 @@ def test_a_file_with_another_time_is_read_again(file: Path) -> None:
 @pytest.mark.parametrize(
     "damage",
     [
-        b"",
-        b"{",
-        b"[]",
-        b"null",
-        b"\xff\xfe",
-        b"[" * 100_000,
-        b'{"FILE": 5}',
-        b'{"FILE": []}',
-        b'{"FILE": {"a": 1}}',
-        b'{"FILE": {"stamp": 1, "sha256": 2}}',
+        *(b"", b"{", b"[]", b"null", b"\xff\xfe", b"[" * 100_000),
+        *(b'{"FILE": 5}', b'{"FILE": []}', b'{"FILE": {"a": 1}}', b'{"FILE": {"stamp": 1, "sha256": 2}}'),
     ],
     ids=lambda damage: damage[:12].decode("latin-1"),
 )

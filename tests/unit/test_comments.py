@@ -84,15 +84,7 @@ class TestScript:
 
     @pytest.mark.parametrize(
         ("char", "script"),
-        [
-            ("я", "cyrillic"),
-            ("λ", "greek"),
-            ("µ", ""),
-            ("\u2126", ""),
-            ("a", ""),
-            ("é", ""),
-            ("ﾊ", "han and kana"),
-        ],
+        [("я", "cyrillic"), ("λ", "greek"), ("ﾊ", "han and kana"), *((char, "") for char in "µ\u2126aé")],
     )
     def test_the_script_of_a_letter(self, char: str, script: str) -> None:
         assert script_of(char) == script

@@ -19,15 +19,8 @@ from lsp_calib.confidence.features import (
 from lsp_calib.errors import DataError
 
 LN2 = math.log(2.0)
-NAMES = [
-    "total",
-    "arithmetic-mean",
-    "arithmetic-mean-first-3",
-    "geometric-mean",
-    "geometric-mean-first-3",
-    "geometric-mean-lowest-3",
-    "minimum",
-]
+MEANS = ["geometric-mean", "geometric-mean-first-3", "geometric-mean-lowest-3"]
+NAMES = ["total", "minimum", "arithmetic-mean", "arithmetic-mean-first-3", *MEANS]
 logprobs = st.lists(st.floats(max_value=0.0, allow_nan=False), min_size=1, max_size=40)
 
 

@@ -19,10 +19,7 @@ from lsp_calib.inference.models import sidecar
 from lsp_calib.inference.process import acceleration, starting
 from lsp_calib.inference.process.client import ModelProcess
 
-pytestmark = [
-    pytest.mark.usefixtures("home"),
-    pytest.mark.skipif(os.name != "posix", reason="signals"),
-]
+pytestmark = [pytest.mark.usefixtures("home"), pytest.mark.skipif(os.name != "posix", reason="signals")]
 States = list[tuple[EngineState, str]]
 
 

@@ -29,12 +29,11 @@ EDITORS = sorted((ROOT / "editor-configs").glob("*/README.md"))
 
 @pytest.mark.parametrize("page", [*PAGES, *EDITORS], ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_every_command_that_is_named_exists(page: Path) -> None:
-    for first, second in re.findall(r"lsp-calib ([a-z]+)(?: ([a-z-]+))?", page.read_text("utf-8")):
+    text = page.read_text("utf-8")
+    for first, second in re.findall(r"lsp-calib ([a-z]+)(?: ([a-z-]+))?", text):
         command = main.get_command(click.Context(main), first)
         if command is None:
-            assert not re.search(
-                rf"`lsp-calib {first}|^    lsp-calib {first}", page.read_text("utf-8"), re.M
-            ), first
+            assert not re.search(rf"`lsp-calib {first}|^    lsp-calib {first}", text, re.M), first
         elif isinstance(command, click.Group) and second:
             assert second in command.commands, (first, second)
 
@@ -113,10 +112,8 @@ def section(page: str, heading: str) -> str:
 def test_every_exit_code_is_listed() -> None:
     codes = {kind.exit_code for kind in vars(errors).values() if isinstance(kind, type)}
     codes |= {0, 130}  # done; `bench` was stopped by Ctrl-C
-    listed = [
-        int(code) for code in re.findall(r"^\| (\d+) \|", section("reference.md", "## Exit codes"), re.M)
-    ]
-    assert listed == sorted(codes)
+    listed = re.findall(r"^\| (\d+) \|", section("reference.md", "## Exit codes"), re.M)
+    assert list(map(int, listed)) == sorted(codes)
 
 
 def test_the_windows_of_the_cards_are_those_of_the_page() -> None:
@@ -148,17 +145,8 @@ def test_the_picture_is_that_of_todays_imports() -> None:
     assert house["PICTURE"].read_text("utf-8") == drawn, "Draw it again: python docs/house.py"
 
 
-def test_an_import_that_others_imply_is_left_out() -> None:
-    house = runpy.run_path(str(ROOT / "docs" / "house.py"))
-    found = {"a": {"b", "c", "d"}, "b": {"c"}, "c": {"d"}, "d": set()}
-    assert house["without_implied"](found) == {"a": {"b"}, "b": {"c"}, "c": {"d"}, "d": set()}
-
-
-def test_the_page_names_functions() -> None:
-    assert len(NAMED) > 40
-
-
 def test_what_the_page_names_exists() -> None:
+    assert len(NAMED) > 40
     assert [name for name in NAMED if not _exists(name.split("."))] == []
 
 

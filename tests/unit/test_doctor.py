@@ -60,49 +60,51 @@ def about(report: dict[str, Any], what: str) -> list[dict[str, Any]]:
     return [finding for finding in report["findings"] if finding["about"] == what]
 
 
+def found(what: str) -> dict[str, Any]:
+    """The only finding about it."""
+    [finding] = about(doctor()[1], what)
+    return finding
+
+
 @pytest.mark.usefixtures("home")
 class TestFindings:
-    def test_without_a_model_it_names_the_command_that_gets_one(self) -> None:
+    @pytest.mark.parametrize(
+        ("what", "level", "fatal", "name"),
+        [("model", "problem", True, "smollm2-135m"), ("encoder", "note", False, "minilm-l6-v2")],
+    )
+    def test_without_a_model_it_names_the_command_that_gets_one(
+        self, what: str, level: str, fatal: bool, name: str
+    ) -> None:
         code, report = doctor()
-        assert code == 1
-        assert not report["usable"]
-        [finding] = about(report, "model")
-        assert finding["fatal"]
-        assert "lsp-calib models pull smollm2-135m" in finding["advice"]
+        assert (code, report["usable"]) == (1, False)
+        [finding] = about(report, what)
+        assert (finding["level"], finding["fatal"]) == (level, fatal)
+        assert f"lsp-calib models pull {name}" in finding["advice"]
 
     def test_it_says_which_model_and_window_are_used_and_that_the_model_is_slow(self, home: Path) -> None:
         for name in ("qwen2.5-coder-1.5b", "smollm2-135m"):
             card = load_cards()[name]
             card.path.parent.mkdir(exist_ok=True)
             card.path.write_bytes(b"GGUF")
-        [choice] = about(doctor()[1], "choice")
+        choice = found("choice")
         assert choice["data"] == {"model": "qwen2.5-coder-1.5b", "window": "large"}
         assert choice["says"] == "Completions come from qwen2.5-coder-1.5b with the large window."
         assert choice["level"] == "good"
         remember_speed(load_cards()["qwen2.5-coder-1.5b"], Speed(0.9, 40))
-        [choice] = about(doctor()[1], "choice")
-        assert choice["says"].endswith(
-            "qwen2.5-coder-1.5b is slow here: 900 ms a key; smollm2-135m is the smallest model."
-        )
+        slow = "qwen2.5-coder-1.5b is slow here: 900 ms a key; smollm2-135m is the smallest model."
+        choice = found("choice")
+        assert choice["says"].endswith(slow)
         assert choice["level"] == "note"
         (home / "config.toml").write_text('model = "smollm2-135m"\nwindow = "small"\n')
-        [choice] = about(doctor()[1], "choice")
-        assert choice["data"] == {"model": "smollm2-135m", "window": "small"}
-
-    def test_without_an_encoder_it_names_the_command_that_gets_one(self) -> None:
-        _, report = doctor()
-        [finding] = about(report, "encoder")
-        assert finding["level"] == "note"
-        assert "lsp-calib models pull minilm-l6-v2" in finding["advice"]
+        assert found("choice")["data"] == {"model": "smollm2-135m", "window": "small"}
 
     @needs_encoder
     def test_an_encoder_is_verified(self, home: Path) -> None:
         install(home)
-        [finding] = about(doctor()[1], "encoder")
-        assert finding["level"] == "good"
+        assert found("encoder")["level"] == "good"
         CARD.model.path.unlink()
         CARD.model.path.write_bytes(b"x" * CARD.model.size)
-        [finding] = about(doctor()[1], "encoder")
+        finding = found("encoder")
         assert finding["level"] == "problem"
         assert "lsp-calib models pull minilm-l6-v2" in finding["advice"]
 
@@ -116,12 +118,11 @@ class TestFindings:
         (home / "config.toml").write_text(f'model = "{name}"\n')
         code, report = doctor()
         assert code == 1
-        found = [one for one in about(report, "model") if one["fatal"]]
-        assert any("absolute path" in one["says"] for one in found)
+        assert any("absolute path" in one["says"] for one in about(report, "model") if one["fatal"])
 
     @pytest.mark.model
-    def test_with_a_model_all_is_well(self, home_with_model: Path) -> None:
-        assert home_with_model.is_dir()
+    @pytest.mark.usefixtures("home_with_model")
+    def test_with_a_model_all_is_well(self) -> None:
         code, report = doctor()
         assert (code, report["usable"], report["problems"]) == (0, True, 0)
         [model] = about(report, "model")
@@ -131,8 +132,8 @@ class TestFindings:
         assert {one["source"] for one in calibrator["data"]["calibrators"]} == {"shipped"}
 
     @pytest.mark.model
-    def test_it_prints_the_same_for_people(self, home_with_model: Path) -> None:
-        assert home_with_model.is_dir()
+    @pytest.mark.usefixtures("home_with_model")
+    def test_it_prints_the_same_for_people(self) -> None:
         result = CliRunner().invoke(main, ["doctor", "--quick"])
         assert result.exit_code == 0
         assert "smollm2-135m" in result.output
@@ -147,8 +148,10 @@ class TestFindings:
             "smollm2-135m: calibrators for lines of C, C++, Go, Java, JavaScript, "
         )
         assert "and summaries of Java and Python (shipped, 732 labels)." in shipped.says
-        others = "Lines of C#, JavaScript with JSX, PHP, Ruby, languages without a grammar: pooled, "
-        assert others in shipped.says
+        assert (
+            "Lines of C#, JavaScript with JSX, PHP, Ruby, languages without a grammar: pooled, "
+            in shipped.says
+        )
         assert shipped.says.endswith(" labels of other languages and windows.")
         sources = {language: one["source"] for language, one in shipped.data["languages"].items()}
         assert (sources["go"], sources["ruby"], sources["other"]) == ("shipped", "pooled", "pooled")
@@ -170,16 +173,14 @@ class TestFindings:
         assert none.level is Level.NOTE
         assert "granite-code-3b is not calibrated" in none.says
         assert "lsp-calib calibrate PATH --model granite-code-3b" in none.advice
-        store, card = CalibratorStore.open(), entry.card
-        layout = Layout.of(card)
-        purpose = Purpose(card.identity, layout.version, "line", "go")
+        store = CalibratorStore.open()
+        purpose = Purpose(entry.card.identity, Layout.of(entry.card).version, "line", "go")
         borrowed = store.choose(purpose).calibrator
         store.promote(attrs.evolve(borrowed, source="workspace", state="learning", n=40, n_correct=9))
         [own] = calibrators([entry])
         assert own.level is Level.GOOD
-        assert own.says.startswith(
-            "granite-code-3b: calibrators for lines of Go (workspace, learning, 40 labels). Lines of C, C#, "
-        )
+        go = "granite-code-3b: calibrators for lines of Go (workspace, learning, 40 labels). Lines of C, C#, "
+        assert own.says.startswith(go)
         assert own.says.endswith("languages without a grammar: not calibrated, always marked review.")
 
     def test_what_is_promised_is_said_with_the_calibrator(self, home: Path) -> None:
@@ -212,15 +213,12 @@ class TestFindings:
 
     def test_a_feedback_store_is_counted_and_left_alone(self, home: Path) -> None:
         path = home / "feedback.db"
-        store = FeedbackStore(path)
-        show(store, "a", at=1.0)
-        settle(store, "a", True, 1.0)
-        store.close()
+        with closing(FeedbackStore(path)) as store:
+            show(store, "a", at=1.0)
+            settle(store, "a", True, 1.0)
         before = path.read_bytes()
-        _, report = doctor()
-        [finding] = about(report, "feedback")
-        assert finding["level"] == "good"
-        assert finding["data"] == {"suggestions": 1, "labels": 1}
+        finding = found("feedback")
+        assert (finding["level"], finding["data"]) == ("good", {"suggestions": 1, "labels": 1})
         assert finding["says"] == "1 suggestion remembered, 1 with a label."
         assert path.read_bytes() == before
 
@@ -233,7 +231,7 @@ class TestFindings:
             connection.execute("CREATE TABLE other (x)")
         content = b"this is no database" * 100 if damaged else path.read_bytes()
         path.write_bytes(content)
-        [finding] = about(doctor()[1], "feedback")
+        finding = found("feedback")
         assert finding["level"] == "problem"
         assert finding["advice"]
         assert path.read_bytes() == content
@@ -244,9 +242,9 @@ class TestFindings:
         (run / "dead.lock").write_text("12345\n")
         held = lockfile.take(run / "held.lock")
         assert held is not None
-        _, report = doctor()
+        data = found("process")["data"]
         held.release()
-        assert about(report, "process")[0]["data"] == {"pids": [os.getpid()]}
+        assert data == {"pids": [os.getpid()]}
 
     def test_a_state_folder_that_cannot_be_had_ends_it_in_words(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -323,10 +321,8 @@ class TestModelsThatCannotRun:
             return REPORT
 
         monkeypatch.setattr(run, "short_bench", bench)
-        entries: list[Any] = [
-            SimpleNamespace(card=SimpleNamespace(name=name, path=Path(f"/{name}.gguf")), fits=True)
-            for name in ("small", "good")
-        ]
+        cards = [SimpleNamespace(name=name, path=Path(f"/{name}.gguf")) for name in ("small", "good")]
+        entries: list[Any] = [SimpleNamespace(card=card, fits=True) for card in cards]
         found = run.speeds(entries, Settings(model=named), lambda _: None)
         assert run.to_json(found)["usable"] is usable
         assert sum("could not be measured" in one.says for one in found) == len(failing)
@@ -334,34 +330,33 @@ class TestModelsThatCannotRun:
         assert run.to_json(elsewhere)["usable"]
 
 
-class TestConfiguration:
-    def test_all_that_is_set_is_listed(self, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.delenv("LSP_CALIB_MODEL", raising=False)
-        (home / "config.toml").write_text(
-            "gpuLayers = 0\nexclude = ['acme/**', 'b']\n"
-            "[feedback]\nenabled = false\nretentionDays = 7\n"
-            "[tiers]\npolicy = 'risk'\n"
-            "[remote]\nkeyFile = '/home/ada/key'\n"
-        )
-        [finding] = about(doctor()[1], "configuration")
-        says = finding["says"]
-        assert says.startswith("Settings of your own: ")
-        for one in ("gpuLayers = 0", "feedback.enabled = false", "feedback.retentionDays = 7"):
-            assert one in says
-        assert "tiers.policy = risk" in says
-        assert finding["data"]["feedback.enabled"] is False
-        # A bundle is sent to others.
-        assert "exclude = (2 set)" in says
-        assert "remote.keyFile = (set)" in says
-        assert "acme" not in json.dumps(finding)
-        assert "ada" not in json.dumps(finding)
+def test_all_that_is_set_is_listed(home: Path) -> None:
+    """Less what is the user's own: a bundle is sent to others."""
+    (home / "config.toml").write_text(
+        "gpuLayers = 0\nexclude = ['acme/**', 'b']\n"
+        "[feedback]\nenabled = false\nretentionDays = 7\n"
+        "[tiers]\npolicy = 'risk'\n"
+        "[remote]\nkeyFile = '/home/ada/key'\n"
+    )
+    finding = found("configuration")
+    assert finding["says"].startswith("Settings of your own: ")
+    set_to = (
+        "gpuLayers = 0",
+        "feedback.enabled = false",
+        "feedback.retentionDays = 7",
+        "tiers.policy = risk",
+    )
+    for one in (*set_to, "exclude = (2 set)", "remote.keyFile = (set)"):
+        assert one in finding["says"]
+    assert finding["data"]["feedback.enabled"] is False
+    assert "acme" not in json.dumps(finding)
+    assert "ada" not in json.dumps(finding)
 
-    def test_without_settings_the_defaults_hold(self, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.delenv("LSP_CALIB_MODEL", raising=False)
-        (home / "config.toml").write_text("threads = 0\n")
-        [finding] = about(doctor()[1], "configuration")
-        assert finding["says"] == "All settings have their defaults."
-        assert finding["data"] == {}
+
+def test_without_settings_the_defaults_hold(home: Path) -> None:
+    (home / "config.toml").write_text("threads = 0\n")
+    finding = found("configuration")
+    assert (finding["says"], finding["data"]) == ("All settings have their defaults.", {})
 
 
 @pytest.mark.usefixtures("home")
@@ -393,23 +388,28 @@ class TestBundle:
         assert "threads" in text
         assert "sk-" not in text
 
-    def test_no_file_is_overwritten(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        path = tmp_path / "thesis.tex"
-        path.write_text("years of work")
-        monkeypatch.setattr(run, "examine", lambda **_: pytest.fail("the doctor ran first"))
-        result = CliRunner().invoke(main, ["doctor", "--quick", "--bundle", str(path)])
-        assert result.exit_code == SettingsError.exit_code
-        assert "no bundle overwrites a file" in result.stderr
-        assert path.read_text() == "years of work"
-
-    def test_a_place_that_cannot_be_written_is_an_error_in_words(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    @pytest.mark.parametrize(
+        ("place", "error", "says"),
+        [
+            ("thesis.tex", SettingsError, "no bundle overwrites a file"),
+            ("none/b.zip", DataError, "cannot be written: No such file or directory. Give another place"),
+        ],
+    )
+    def test_a_place_where_no_bundle_can_be_is_an_error_in_words(
+        self,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        place: str,
+        error: type[LspCalibError],
+        says: str,
     ) -> None:
         """Before the doctor runs: after minutes of measuring "Everything works" would be followed by it."""
+        (tmp_path / "thesis.tex").write_text("years of work")
         monkeypatch.setattr(run, "examine", lambda **_: pytest.fail("the doctor ran first"))
-        result = CliRunner().invoke(main, ["doctor", "--quick", "--bundle", str(tmp_path / "none" / "b.zip")])
-        assert result.exit_code == DataError.exit_code
-        assert "cannot be written: No such file or directory. Give another place" in result.stderr
+        result = CliRunner().invoke(main, ["doctor", "--quick", "--bundle", str(tmp_path / place)])
+        assert result.exit_code == error.exit_code
+        assert says in result.stderr
+        assert (tmp_path / "thesis.tex").read_text() == "years of work"
 
     def test_the_home_folder_and_the_name_of_the_user_are_gone(self) -> None:
         texts = {
@@ -446,27 +446,21 @@ def test_nothing_of_a_line_that_is_no_log_line_remains(lines: list[str]) -> None
 class TestQuick:
     """`--quick` loads no model: it says so, and finds what a file's front and its known checksum show."""
 
-    def installed(self, home: Path, content: bytes) -> str:
+    @pytest.mark.usefixtures("home")
+    @pytest.mark.parametrize("fault", ["damaged", "truncated", "wrong architecture", "wrong checksum"])
+    def test_a_model_that_cannot_be_loaded_is_a_problem(self, fault: str) -> None:
+        """Before, all but the truncated one were good, and "everything works"."""
         card = load_cards()["smollm2-135m"]
+        good = file_of([pair("general.architecture", "llama" if fault != "wrong architecture" else "clip")])
+        content = {"damaged": b"\0" * card.size, "truncated": good}.get(fault, good.ljust(card.size, b"\0"))
         card.path.parent.mkdir(parents=True, exist_ok=True)
         card.path.write_bytes(content)
-        assert card.path.is_relative_to(home)
-        return card.name
-
-    @pytest.mark.parametrize("fault", ["damaged", "truncated", "wrong architecture", "wrong checksum"])
-    def test_a_model_that_cannot_be_loaded_is_a_problem(self, home: Path, fault: str) -> None:
-        """Before, all but the truncated one were good, and "everything works"."""
-        size = load_cards()["smollm2-135m"].size
-        good = file_of([pair("general.architecture", "llama" if fault != "wrong architecture" else "clip")])
-        content = {"damaged": b"\0" * size, "truncated": good}.get(fault, good.ljust(size, b"\0"))
-        self.installed(home, content)
         if fault == "wrong checksum":
-            sidecar.sha256_of(load_cards()["smollm2-135m"].path)
+            sidecar.sha256_of(card.path)
         code, report = doctor()
-        found = [one for one in about(report, "model") if one["level"] == "problem"]
-        assert found
-        assert "smollm2-135m cannot be used" in found[0]["says"]
-        assert "lsp-calib models pull smollm2-135m" in found[0]["advice"]
+        problem = next(one for one in about(report, "model") if one["level"] == "problem")
+        assert "smollm2-135m cannot be used" in problem["says"]
+        assert "lsp-calib models pull smollm2-135m" in problem["advice"]
         assert (code, report["usable"]) == (1, False)
 
     def test_without_a_fault_it_says_what_it_did_not_try(self, capsys: pytest.CaptureFixture[str]) -> None:

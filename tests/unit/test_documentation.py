@@ -18,91 +18,77 @@ def sentence_of(source: str, language: str) -> str | None:
     return documentation_sentence(function, language)
 
 
-@pytest.mark.parametrize(
-    ("docstring", "sentence"),
-    [
-        ('"""Read a file and return its lines."""', "Read a file and return its lines."),
-        ('r"""Read a file\n    over two lines.\n\n    More."""', "Read a file over two lines."),
-        ('"""Read a file\n\n    More."""', "Read a file"),
-        (
-            '"""Read a :class:`~shop.Item` from ``path``.\n\n    :param path: p\n    """',
-            "Read a Item from path.",
-        ),
-        ('"""Read `the item <https://a.b>`_ and :py:func:`it <a.b>`."""', "Read the item and it."),
-        ('"""Read it all\n    Args:\n        a: b\n    """', "Read it all"),
-        ('"""Read it all:\n\n    >>> f()\n    """', "Read it all"),
-        ('"""Args:\n        a: the first thing.\n    """', None),
-        ('"""\n    ====\n    Title of it\n    ====\n    """', "Title of it"),
-        ('"""Deprecated."""', None),
-        ('"""TODO write this down."""', None),
-        ('""""""', None),
-        ('"""x = f(1, 2, [3]) + 7"""', None),
-        ('"""Größe **aller** Dateien \u200bzählen."""', "Größe aller Dateien zählen."),
-    ],
-)
-def test_docstrings(docstring: str, sentence: str | None) -> None:
-    assert sentence_of(f"def f(a):\n    {docstring}\n    return a", "python") == sentence
+def table(text: str) -> list[tuple[str, str, str | None]]:
+    """A language, documentation in it, and its sentence, if it has one. ⏎: a line ends."""
+    found = []
+    for row in text.strip().split("\n"):
+        language, _, rest = row.partition(": ")
+        comment, _, sentence = rest.replace("⏎", "\n").partition(" => ")
+        found.append((language, comment, None if sentence == "none" else sentence))
+    return found
+
+
+DOCSTRINGS = r'''
+python: """Read a file and return its lines.""" => Read a file and return its lines.
+python: r"""Read a file⏎    over two lines.⏎⏎    More.""" => Read a file over two lines.
+python: """Read a file⏎⏎    More.""" => Read a file
+python: """Read a :class:`~shop.Item` from ``path``.⏎⏎    :param path: p⏎    """ => Read a Item from path.
+python: """Read `the item <https://a.b>`_ and :py:func:`it <a.b>`.""" => Read the item and it.
+python: """Read it all⏎    Args:⏎        a: b⏎    """ => Read it all
+python: """Read it all:⏎⏎    >>> f()⏎    """ => Read it all
+python: """Args:⏎        a: the first thing.⏎    """ => none
+python: """⏎    ====⏎    Title of it⏎    ====⏎    """ => Title of it
+python: """Deprecated.""" => none
+python: """TODO write this down.""" => none
+python: """""" => none
+python: """x = f(1, 2, [3]) + 7""" => none
+'''
+COMMENTS = r"""
+java: /** Sums the {@link Price#value prices} of {@code items}.⏎ * @return s⏎ */ => Sums the prices of items.
+java: /**⏎ * <p>Sums &amp; counts⏎ * them all.</p>⏎ * <p>More. */ => Sums & counts them all.
+java: /**⏎ * @param a the first.⏎ * @return the sum of it.⏎ */ => none
+java: /// Sums **all** the [prices][Price]. => Sums all the prices.
+javascript: /**⏎ * @function⏎ * @description Counts the words.⏎ * @param {string} a⏎ */ => Counts the words.
+typescript: /** Finds {@link Store.find | one} by its name! Slow. */ => Finds one by its name!
+go: // F takes items away.⏎// It may fail. => F takes items away.
+go: // F takes items⏎//⏎// More here. => F takes items
+c: /**⏎ * @brief Sums a list.⏎ * @param a b⏎ */ => Sums a list.
+c: /**⏎ * f - sums a list⏎ */ => f - sums a list
+c: /** int f(int a) { return a; } */ => none
+c: /** Copyright 2020 by the authors. */ => none
+cpp: //! Sums them all.⏎//! \tparam T t => Sums them all.
+csharp: /// <inheritdoc /> => none
+csharp: /// <param name="a">The first one.</param>⏎/// <summary>Opens it now.</summary> => Opens it now.
+ruby: # Opens the {Store#door} of +name+.⏎#⏎# @param name [String] => Opens the Store#door of name.
+ruby: # Public: Opens the store. => Opens the store.
+ruby: # @param name [String] the name of it. => none
+ruby: # :call-seq:⏎#   f(x) -> y⏎#⏎# Opens the store. => Opens the store.
+ruby: =begin⏎Opens the store.⏎=end => Opens the store.
+php: /**⏎ * Adds two {@see Number} values.⏎ *⏎ * @param int $a⏎ */ => Adds two Number values.
+"""
 
 
 @pytest.mark.parametrize(
     ("language", "comment", "sentence"),
     [
-        (
-            "java",
-            "/** Sums the {@link Price#value prices} of {@code items}.\n * @return s\n */",
-            "Sums the prices of items.",
-        ),
-        ("java", "/**\n * <p>Sums &amp; counts\n * them all.</p>\n * <p>More. */", "Sums & counts them all."),
-        ("java", "/**\n * @param a the first.\n * @return the sum of it.\n */", None),
-        ("java", "/// Sums **all** the [prices][Price].", "Sums all the prices."),
-        (
-            "javascript",
-            "/**\n * @function\n * @description Counts the words.\n * @param {string} a\n */",
-            "Counts the words.",
-        ),
-        ("typescript", "/** Finds {@link Store.find | one} by its name! Slow. */", "Finds one by its name!"),
-        ("go", "// F takes items away.\n// It may fail.", "F takes items away."),
-        ("go", "// F takes items\n//\n// More here.", "F takes items"),
+        *table(DOCSTRINGS + COMMENTS.lstrip()),
         (
             "rust",
             "/// Makes an empty [`Shop`](shop::Shop), `None` if none.\n///\n/// # Examples",
             "Makes an empty Shop, None if none.",
         ),
-        ("c", "/**\n * @brief Sums a list.\n * @param a b\n */", "Sums a list."),
-        ("c", "/**\n * f - sums a list\n */", "f - sums a list"),
-        ("c", "/** int f(int a) { return a; } */", None),
-        ("c", "/** Copyright 2020 by the authors. */", None),
-        ("cpp", "//! Sums them all.\n//! \\tparam T t", "Sums them all."),
         (
             "csharp",
             '/// <summary>\n/// Opens <see cref="T:Shop.Store"/> at '
             '<paramref name="a"/> &lt; 3.\n/// </summary>\n/// <param name="a">It is a.</param>',
             "Opens Store at a < 3.",
         ),
-        ("csharp", "/// <inheritdoc />", None),
-        (
-            "csharp",
-            '/// <param name="a">The first one.</param>\n/// <summary>Opens it now.</summary>',
-            "Opens it now.",
-        ),
-        (
-            "ruby",
-            "# Opens the {Store#door} of +name+.\n#\n# @param name [String]",
-            "Opens the Store#door of name.",
-        ),
-        ("ruby", "# Public: Opens the store.", "Opens the store."),
-        ("ruby", "# @param name [String] the name of it.", None),
-        ("ruby", "# :call-seq:\n#   f(x) -> y\n#\n# Opens the store.", "Opens the store."),
-        ("ruby", "=begin\nOpens the store.\n=end", "Opens the store."),
-        (
-            "php",
-            "/**\n * Adds two {@see Number} values.\n *\n * @param int $a\n */",
-            "Adds two Number values.",
-        ),
+        ("python", '"""Größe **aller** Dateien \u200bzählen."""', "Größe aller Dateien zählen."),
     ],
 )
-def test_comments(language: str, comment: str, sentence: str | None) -> None:
+def test_the_sentence_of_documentation(language: str, comment: str, sentence: str | None) -> None:
     definition = {
+        "python": "def f(a):\n    %s\n    return a",
         "java": "class A {\n%s\nint f(int a) { return a; }\n}",
         "javascript": "%s\nfunction f(a) { return a; }",
         "typescript": "%s\nfunction f(a: number) { return a; }",
@@ -119,32 +105,40 @@ def test_comments(language: str, comment: str, sentence: str | None) -> None:
 def test_the_documentation_of_the_samples_is_prose(language: str) -> None:
     source, expected = SAMPLES[language]
     found = {
-        function.name: documentation_sentence(function, language)
-        for function in functions(source.split("\n"), language)
+        one.name: documentation_sentence(one, language) for one in functions(source.split("\n"), language)
     }
     for name, words in expected.items():
-        if words is None or words == "<summary>":
-            continue
-        assert (found[name] or "").startswith(words)
-        assert not set("*/#<>@") & set(found[name] or "")
+        if words not in (None, "<summary>"):
+            assert (found[name] or "").startswith(words)
+            assert not set("*/#<>@") & set(found[name] or "")
 
 
 def test_of_an_undocumented_function_there_is_no_sentence() -> None:
     assert sentence_of("def f(a):\n    return a", "python") is None
 
 
-@given(
-    st.sampled_from(sorted(LANGUAGES)),
-    st.lists(
-        st.sampled_from(
-            [
-                *("/**", "*/", "///", "# ", '"""', "<summary>", "</summary>", "{@link ", "}", "`", "[", "]("),
-                *(")", "<", ">", "@param ", "Adds two numbers. ", "\n", " * ", "é😀", ":class:", "\u202e"),
-                *("&lt;", "e.g. ", "**"),
-            ]
-        )
+PIECES = [
+    *(
+        "/**",
+        "*/",
+        "///",
+        "# ",
+        '"""',
+        "<summary>",
+        "</summary>",
+        "{@link ",
+        "}",
+        "`",
+        "[",
+        "](",
+        "&lt;",
+        "e.g. ",
     ),
-)
+    *(")", "<", ">", "@param ", "Adds two numbers. ", "\n", " * ", "é😀", ":class:", "\u202e", "**"),
+]
+
+
+@given(st.sampled_from(sorted(LANGUAGES)), st.lists(st.sampled_from(PIECES)))
 def test_whatever_documentation_holds_the_sentence_is_one_clean_line(
     language: str, pieces: list[str]
 ) -> None:

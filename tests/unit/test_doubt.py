@@ -21,11 +21,7 @@ def generation(*tokens: tuple[str, float]) -> Generation:
         ([("get", -0.1), ("_time", -2.0), ("out", -0.1), ("(", 0.0)], "get_timeout(", "get_timeout"),
         ([("self", -0.1), (".timeout", -2.0), (" =", -0.1)], "self.timeout =", "timeout"),
         ([("x", -0.1), (" ==", -2.0), (" 1", -0.1)], "x == 1", "=="),
-        (
-            [("a", -0.1), (" =", -0.2), ("    ", -9.0), ("b", -0.1)],
-            "a =    b",
-            "=",
-        ),  # blanks do not count
+        ([("a", -0.1), (" =", -0.2), ("    ", -9.0), ("b", -0.1)], "a =    b", "="),  # blanks do not count
         ([("f(x", -0.1), (")", -0.2), (")", -3.0)], "f(x)", ")"),  # the last bracket stands there already
         ([("ab", -0.1), ("", -5.0)], "ab", "ab"),  # the end of the line
         ([("a ", -1.0), ("b", -1.0)], "a b", "a"),  # the first of several

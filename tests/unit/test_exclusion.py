@@ -59,18 +59,13 @@ def test_sources_are_not(form: str) -> None:
     assert [name for name in SOURCES.split() if Exclusion().reason(form.format(name))] == []
 
 
+IN_TWO_WAYS = ("%2Eenv", "%2eEnV", "c#/.env", "what?/.env", ".env#L1", ".env?x=1", ".env/", ".env. ")
+
+
 @pytest.mark.parametrize(
     "name",
     [
-        "file:///ws/%2Eenv",
-        "file:///ws/%2eEnV",
-        "file:///ws/c#/.env",
-        "file:///ws/what?/.env",
-        "file:///ws/.env#L1",
-        "file:///ws/.env?x=1",
-        "file:///ws/.env/",
-        "file:///ws/.env. ",
-        "file:///ws/.env::$DATA",
+        *(f"file:///ws/{name}" for name in (*IN_TWO_WAYS, ".env::$DATA")),
         "file://[broken/.env",
         "\\\\server\\share\\.env",
     ],

@@ -189,13 +189,6 @@ async def test_what_has_failed_is_made_anew_and_until_then_there_is_what_it_had(
     assert scene.begun == 2, "what is made stays"
 
 
-async def test_without_anything_before_the_failure_there_is_nothing() -> None:
-    async def make(_document: CalibDocument, _first: Completion) -> tuple[Made, LspCalibError]:
-        return (), EngineError("no answer")
-
-    assert await DerivedSuggestions(make).of(DOCUMENT, completion()) == ()
-
-
 async def test_work_that_fails_while_it_is_stopped_is_stopped() -> None:
     scene = Scene()
     scene.fails = True

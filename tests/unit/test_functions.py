@@ -151,10 +151,8 @@ def test_the_innermost_function_holds_the_line_anywhere_in_it() -> None:
         '@d\ndef f(\n    a,\n):\n    "d"\n    def g():\n        "e"\n\n        return 1\n'
         "    return g\n\nx = 1\nclass A:\n    def m(self): pass\n"
     )
-    at = [
-        function.name if (function := innermost_function(lines, line, "python")) else None
-        for line in range(len(lines))
-    ]
+    found = [innermost_function(lines, line, "python") for line in range(len(lines))]
+    at = [function.name if function else None for function in found]
     assert at == [None, *["f"] * 4, *["g"] * 4, "f", None, None, None, "m", None]
     assert innermost_function(lines, 1, "plaintext") is None
 

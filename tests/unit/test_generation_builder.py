@@ -17,7 +17,7 @@ from lsp_calib.inference.generation.run import (
     prompt_tokens,
     shortened,
 )
-from lsp_calib.values import Prompt, Segment, Stop, Timing, Token
+from lsp_calib.values import Generation, Prompt, Segment, Stop, Timing, Token
 
 texts = st.text(st.characters(codec="utf-8", exclude_characters="\n\r"), max_size=12)
 
@@ -32,17 +32,21 @@ def pieces(draw: st.DrawFn, text: str) -> list[bytes]:
     ]
 
 
+def built(pieces: list[bytes], forced: str = "", **options: Any) -> Generation:
+    """The answer whose tokens have these bytes, up to its end."""
+    builder = GenerationBuilder(forced, **options)
+    for token, piece in enumerate(pieces):
+        if builder.stop is None:
+            builder.add(Token(token, -1.0, 0.0, ""), piece)
+    return builder.finish(Timing())
+
+
 @given(st.data(), texts, texts)
 def test_the_answer_is_what_follows_the_forced_characters(
     data: st.DataObject, forced: str, text: str
 ) -> None:
-    builder = GenerationBuilder(forced, one_line=True)
-    for token, piece in enumerate(data.draw(pieces(forced + text + "\nmore"))):
-        if builder.stop is None:
-            builder.add(Token(token, -1.0, 0.0, ""), piece)
-    generation = builder.finish(Timing())
-    assert generation.text == text
-    assert generation.stop is Stop.LINE
+    generation = built(data.draw(pieces(forced + text + "\nmore")), forced, one_line=True)
+    assert (generation.text, generation.stop) == (text, Stop.LINE)
     assert "".join(token.text for token in generation.tokens) == text
 
 
@@ -81,17 +85,13 @@ def test_several_lines_are_kept_as_they_are(data: st.DataObject, text: str) -> N
 
 
 def test_a_character_that_was_cut_off_is_left_out() -> None:
-    builder = GenerationBuilder("", one_line=True)
-    builder.add(Token(1, -1.0, 0.0, ""), "aé".encode()[:2])
-    generation = builder.finish(Timing())
+    generation = built(["aé".encode()[:2]], one_line=True)
     assert (generation.text, generation.stop) == ("a", Stop.LENGTH)
 
 
 @pytest.mark.parametrize(("one_line", "text"), [(True, "x"), (False, "x\r")])
 def test_a_carriage_return_belongs_to_the_line_s_end(one_line: bool, text: str) -> None:
-    builder = GenerationBuilder("", one_line=one_line)
-    builder.add(Token(1, -1.0, 0.0, ""), b"x\r")
-    assert builder.finish(Timing()).text == text
+    assert built([b"x\r"], one_line=one_line).text == text
 
 
 FUNCTION = (
@@ -103,12 +103,8 @@ FUNCTION = (
 @given(st.data())
 def test_a_function_ends_where_a_line_is_indented_no_more_than_its_definition(data: st.DataObject) -> None:
     body, behind = FUNCTION
-    builder = GenerationBuilder("", one_line=False, function=0)
     cut = data.draw(pieces(body + behind))
-    for token, piece in enumerate(cut):
-        if builder.stop is None:
-            builder.add(Token(token, -1.0, 0.0, ""), piece)
-    generation = builder.finish(Timing())
+    generation = built(cut, one_line=False, function=0)
     assert (generation.text, generation.stop) == (body, Stop.FUNCTION)
     assert "".join(token.text for token in generation.tokens) == body
     kept = len(generation.tokens)
@@ -127,6 +123,8 @@ def test_a_function_ends_where_a_line_is_indented_no_more_than_its_definition(da
         ("    x = '''\nnot closed", 0, None),
         ("    x = 'not closed\ny", 0, 20),
         ("    x = 1 + \\\n2\ny", 0, 16),
+        ('    sql = """a\nb\\', 0, None),  # open behind a backslash, as where a token ends with one
+        ("    sql = '''a\nb\\", 0, None),
     ],
 )
 def test_the_end_of_a_function(text: str, indentation: int, end: int | None) -> None:
@@ -199,12 +197,6 @@ def test_a_control_token_ends_the_text() -> None:
     generation = run._builder.finish(Timing())
     assert (generation.text, generation.stop) == ("print(x)", Stop.END_OF_TEXT)
     assert [token.logprob for token in generation.tokens] == [-0.1, -4.0]
-
-
-def test_a_string_of_several_lines_is_open_behind_a_backslash() -> None:
-    """As where a token ends with one."""
-    assert function_end('    sql = """a\nb\\', 0) is None
-    assert function_end("    sql = '''a\nb\\", 0) is None
 
 
 @pytest.mark.parametrize(

@@ -16,13 +16,7 @@ from lsp_calib import values
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator, InForce
 from lsp_calib.completion.context import Cursor
-from lsp_calib.completion.service import (
-    EXPLORED,
-    Completion,
-    CompletionService,
-    Hiding,
-    is_explored,
-)
+from lsp_calib.completion.service import EXPLORED, Completion, CompletionService, Hiding, is_explored
 from lsp_calib.confidence.features import by_name
 from lsp_calib.inference.engine import LoadedModel, Request
 from lsp_calib.inference.models.cards import load_cards
@@ -115,11 +109,7 @@ SURE = [-0.01] * 8
     ids=["unsure at first", "unsure at last", "shown", "explored", "explored too", "explored but sure"],
 )
 async def test_what_is_hidden(
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    logprobs: list[float],
-    identity: str,
-    hidden: bool,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, logprobs: list[float], identity: str, hidden: bool
 ) -> None:
     monkeypatch.setattr(values, "new_suggestion_id", lambda: identity)
     engine = Scripted(logprobs)

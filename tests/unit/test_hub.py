@@ -43,6 +43,10 @@ class Host(http.server.ThreadingHTTPServer):
     def url(self) -> str:
         return f"http://127.0.0.1:{self.server_address[1]}"
 
+    def begins_with(self, answer: Callable[["Asked"], None], times: int = 1) -> None:
+        """Answer so many requests in this way, and later ones with the file."""
+        self.answers = lambda asked: answer(asked) if len(self.requests) <= times else asked.file()
+
     def handle_error(self, request: object, client_address: object) -> None:
         """A client that has gone away is no fault of the host's."""
 
@@ -51,9 +55,8 @@ class Asked(http.server.BaseHTTPRequestHandler):
     server: Host
 
     def do_GET(self) -> None:
-        self.server.requests.append(
-            (self.path, {name.lower(): value for name, value in self.headers.items()})
-        )
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        self.server.requests.append((self.path, headers))
         self.server.answers(self)
 
     def log_message(self, *_: object) -> None:
@@ -70,10 +73,9 @@ class Asked(http.server.BaseHTTPRequestHandler):
         asked = self.headers.get("Range")
         start = int(asked.removeprefix("bytes=").removesuffix("-")) if asked else 0
         if asked and self.headers.get("If-Range", etag) == etag and start < len(content):
-            end = len(content) - 1
-            self.head(
-                206, Content_Length=len(content) - start, Content_Range=f"bytes {start}-{end}/{len(content)}"
-            )
+            size = len(content)
+            content_range = f"bytes {start}-{size - 1}/{size}"
+            self.head(206, Content_Length=size - start, Content_Range=content_range)
         elif asked and start == len(content):
             self.head(416, Content_Length=0, Content_Range=f"bytes */{len(content)}")
         else:
@@ -140,11 +142,6 @@ class TestAWholeFile:
         assert seen[-1][:2] == (len(CONTENT), len(CONTENT))
         assert seen == sorted(seen)
 
-    def test_is_not_fetched_again(self, host: Host) -> None:
-        download.pull(CARD, silent)
-        download.pull(CARD, silent)
-        assert len(host.requests) == 1
-
     def test_with_other_bytes_is_thrown_away(self, host: Host, home: Path) -> None:
         host.answers = lambda asked: asked.file(CONTENT[:-1] + b"!")
         said = refusal()
@@ -185,14 +182,10 @@ class TestACardWithoutAChecksum:
 
     @pytest.mark.parametrize("listed", [SHA256, f"sha256:{SHA256}"])
     def test_is_compared_with_what_the_hub_lists(self, host: Host, listed: str) -> None:
-        def answers(asked: Asked) -> None:
-            if asked.path == PLACE:
-                asked.head(302, Location="/blob", X_Linked_ETag=f'"{listed}"', Content_Length=0)
-            else:
-                asked.file()
-
-        host.answers = answers
+        elsewhere: dict[str, str | int] = {"Location": "/blob", "X_Linked_ETag": f'"{listed}"'}
+        host.begins_with(lambda asked: asked.head(302, Content_Length=0, **elsewhere))
         assert download.pull(BARE, silent).checked is Checked.HUB
+        assert [path for path, _ in host.requests] == [PLACE, "/blob"]
 
     def test_from_a_host_that_does_not_say_the_length_is_refused(self, host: Host) -> None:
         def answers(asked: Asked) -> None:
@@ -254,14 +247,7 @@ class TestAnInterruption:
 
     def test_of_a_file_without_a_checksum_begins_anew(self, host: Host) -> None:
         """It may have changed meanwhile, and nothing would tell."""
-
-        def answers(asked: Asked) -> None:
-            if len(host.requests) == 1:
-                asked.file(b"x" * len(CONTENT), most=300_000)
-            else:
-                asked.file()
-
-        host.answers = answers
+        host.begins_with(lambda asked: asked.file(b"x" * len(CONTENT), most=300_000))
         assert download.pull(BARE, silent).path.read_bytes() == CONTENT
         assert [headers.get("range") for _, headers in host.requests] == [None, None]
 
@@ -298,15 +284,12 @@ class TestAnInterruption:
         free = threading.Event()
 
         def answers(asked: Asked) -> None:
-            if len(host.requests) == 1:
-                asked.head(200, Content_Length=len(CONTENT), ETag='"one"')
-                asked.wfile.write(CONTENT[:1000])
-                asked.wfile.flush()
-                free.wait(30)
-            else:
-                asked.file()
+            asked.head(200, Content_Length=len(CONTENT), ETag='"one"')
+            asked.wfile.write(CONTENT[:1000])
+            asked.wfile.flush()
+            free.wait(30)
 
-        host.answers = answers
+        host.begins_with(answers)
         try:
             assert download.pull(CARD, silent).path.read_bytes() == CONTENT
         finally:
@@ -314,23 +297,22 @@ class TestAnInterruption:
         assert host.requests[1][1]["range"] == "bytes=1000-"
 
 
-class TestAModelThatIsBeingPulled:
-    @pytest.mark.usefixtures("host")
-    def test_is_not_removed(self, home: Path) -> None:
-        said: list[str] = []
+@pytest.mark.usefixtures("host")
+def test_a_model_that_is_being_pulled_is_not_removed(home: Path) -> None:
+    said: list[str] = []
 
-        def meanwhile(done: int, _all: int, _what: str) -> None:
-            if done > 500_000 and not said:
-                before = left_behind(home)
-                with pytest.raises(DownloadError) as caught:
-                    inventory.remove("tiny.gguf")
-                said.append(str(caught.value))
-                assert left_behind(home) == before
+    def meanwhile(done: int, _all: int, _what: str) -> None:
+        if done > 500_000 and not said:
+            before = left_behind(home)
+            with pytest.raises(DownloadError) as caught:
+                inventory.remove("tiny.gguf")
+            said.append(str(caught.value))
+            assert left_behind(home) == before
 
-        assert download.pull(CARD, meanwhile).path.read_bytes() == CONTENT
-        assert "is downloading tiny.gguf. Wait until it is done" in said[0]
-        inventory.remove("tiny.gguf")
-        assert left_behind(home) == []
+    assert download.pull(CARD, meanwhile).path.read_bytes() == CONTENT
+    assert "is downloading tiny.gguf. Wait until it is done" in said[0]
+    inventory.remove("tiny.gguf")
+    assert left_behind(home) == []
 
 
 class TestARefusal:
@@ -351,13 +333,7 @@ class TestARefusal:
 
     @pytest.mark.parametrize("status", [429, 500, 502, 503])
     def test_that_may_pass_is_tried_again(self, host: Host, status: int) -> None:
-        def answers(asked: Asked) -> None:
-            if len(host.requests) < 3:
-                asked.head(status, Content_Length=0, Retry_After="0")
-            else:
-                asked.file()
-
-        host.answers = answers
+        host.begins_with(lambda asked: asked.head(status, Content_Length=0, Retry_After="0"), times=2)
         assert download.pull(CARD, silent).path.read_bytes() == CONTENT
 
     def test_of_the_connection_is_said_without_waiting(

@@ -108,32 +108,12 @@ class Scene:
             return SimpleNamespace(model=None, prompt_version="p1")
 
         purposes = [SimpleNamespace(task="line")]
-        connection: Any = SimpleNamespace(
-            settings=SimpleNamespace(auto_refit=True),
-        )
-        fakes: Any = SimpleNamespace(
-            loaded=1,
-            language="python",
-            purpose=purpose,
-            promise=1,
-            purposes=purposes,
-            store=None,
-            reload=lambda: None,
-        )
-        recorder: Any = self.recorder
-        self.learning = Learning(
-            *(connection, fakes, fakes, recorder),
-            status=fakes,
-            messages=fakes,
-            pace=PACE,
-            calibrator_changed=fakes,
-        )
-
-    def labelled(self, n: int = 1) -> None:
-        self.learning.settled(n)
-
-    def begin(self) -> None:
-        self.learning.begin()
+        connection: Any = SimpleNamespace(settings=SimpleNamespace(auto_refit=True))
+        known = {"loaded": 1, "language": "python", "promise": 1, "store": None, "reload": lambda: None}
+        fakes: Any = SimpleNamespace(purpose=purpose, purposes=purposes, **known)
+        services: Any = (connection, fakes, fakes, self.recorder)
+        about: Any = {"status": fakes, "messages": fakes, "calibrator_changed": fakes}
+        self.learning = Learning(*services, pace=PACE, **about)
 
     async def counts(self, seconds: float = 0.4) -> tuple[int, int]:
         """How often labels were watched and refitted on, after a while."""
@@ -149,20 +129,20 @@ def scene(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Scene:
 
 async def test_several_labels_are_watched_once_and_refitted_on_in_a_pause(scene: Scene) -> None:
     for _ in range(LEAST_NEW):
-        scene.labelled()
+        scene.learning.settled(1)
     assert await scene.counts(0.1) == (1, 0)
     assert await scene.counts() == (1, 1)
 
 
 async def test_few_labels_are_watched_only(scene: Scene) -> None:
-    scene.labelled(LEAST_NEW - 1)
+    scene.learning.settled(LEAST_NEW - 1)
     assert await scene.counts() == (1, 0)
-    scene.labelled()
+    scene.learning.settled(1)
     assert await scene.counts() == (2, 1)
 
 
 async def test_while_the_user_types_nothing_is_refitted(scene: Scene) -> None:
-    scene.begin()
+    scene.learning.begin()
     for _ in range(20):
         await asyncio.sleep(0.03)
         scene.learning.when_idle.wait()
@@ -174,14 +154,14 @@ async def test_while_the_user_types_nothing_is_refitted(scene: Scene) -> None:
 
 async def test_a_fault_is_logged_and_stops_nothing(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
     scene.recorder.fails = True
-    scene.begin()
+    scene.learning.begin()
     assert await scene.counts(0.5) == (1, 1)
     assert "New labels could not be used: broken" in caplog.text
 
 
 async def test_nothing_begins_after_the_end(scene: Scene) -> None:
-    scene.begin()
+    scene.learning.begin()
     scene.learning.stop()
     await scene.learning.when_idle.close()
-    scene.begin()
+    scene.learning.begin()
     assert await scene.counts() == (0, 0)

@@ -67,10 +67,10 @@ def only(source: str, language: str) -> Function:
     return functions(split_lines(source), language)[0]
 
 
-def inserted(sentence: str, language: str, source: str | None = None) -> Insertion:
-    """The insertion at the first function, which there is."""
-    text = source or SOURCES[language]
-    made = insertion(split_lines(text), only(text, language), language, sentence)
+def inserted(sentence: str, language: str, source: str | None = None, at: int = 0) -> Insertion:
+    """The insertion at the first function, or another one, which there is."""
+    lines = split_lines(source or SOURCES[language])
+    made = insertion(lines, functions(lines, language)[at], language, sentence)
     assert made is not None
     return made
 
@@ -184,10 +184,9 @@ def test_what_a_tool_reads_beside_a_function_stays_beside_it(row: str) -> None:
 def test_in_go_functions_that_begin_a_block_have_their_documentation() -> None:
     source = "package a\n\nfunc main() {\n\t// g adds one.\n\tg := func() {\n\t}\n\tg()\n}\n"
     assert [one.docstring for one in functions(split_lines(source), "go")] == [None, "// g adds one."]
-    bare = split_lines(source.replace("\t// g adds one.\n", ""))
-    made = insertion(bare, functions(bare, "go")[1], "go", "Adds one.")
-    assert made is not None
-    assert functions(made.apply(bare), "go")[1].docstring is not None
+    bare = source.replace("\t// g adds one.\n", "")
+    made = inserted("Adds one.", "go", bare, at=1)
+    assert functions(made.apply(split_lines(bare)), "go")[1].docstring is not None
 
 
 def test_long_sentences_take_several_lines() -> None:
@@ -217,13 +216,11 @@ def test_where_there_is_documentation_or_no_place_none_is_inserted(source: str, 
 def test_nested_functions_are_documented_one_by_one() -> None:
     source = "def outer():\n    def inner():\n        return 1\n\n    return inner\n"
     lines = split_lines(source)
-    outer, inner = functions(lines, "python")
-    made = insertion(lines, inner, "python", "Return one.")
-    assert made is not None
+    made = inserted("Return one.", "python", source, at=1)
     assert textwrap.dedent("\n".join(made.lines)) == '"""Return one."""'
     found = functions(made.apply(lines), "python")
     assert [one.docstring for one in found] == [None, '"""Return one."""']
-    assert may_insert(outer, "python")
+    assert may_insert(functions(lines, "python")[0], "python")
 
 
 def test_what_it_is_called() -> None:
