@@ -56,7 +56,7 @@ def statistics() -> dict[str, Any]:
     return document("feedback", "stats")
 
 
-def purged(*arguments: object) -> dict[str, Any]:
+def purged(*arguments: object) -> Any:
     return document("feedback", "purge", "--yes", *arguments)
 
 

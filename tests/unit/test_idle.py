@@ -111,9 +111,9 @@ class Scene:
         connection: Any = SimpleNamespace(settings=SimpleNamespace(auto_refit=True))
         known = {"loaded": 1, "language": "python", "promise": 1, "store": None, "reload": lambda: None}
         fakes: Any = SimpleNamespace(purpose=purpose, purposes=purposes, **known)
-        services: Any = (connection, fakes, fakes, self.recorder)
-        about: Any = {"status": fakes, "messages": fakes, "calibrator_changed": fakes}
-        self.learning = Learning(*services, pace=PACE, **about)
+        recorder: Any = self.recorder
+        about: Any = {"pace": PACE, "status": fakes, "messages": fakes, "calibrator_changed": fakes}
+        self.learning = Learning(connection, fakes, fakes, recorder, **about)
 
     async def counts(self, seconds: float = 0.4) -> tuple[int, int]:
         """How often labels were watched and refitted on, after a while."""
