@@ -164,8 +164,11 @@ OLD = Cursor.at(("above", "x = fo)", "below"), 1, 6, "python")
 def test_nothing_is_known_once_the_document_went_another_way(cursor: Cursor) -> None:
     known = memory()
     known.remember(DOCUMENT, OLD, completion(OLD, "o(1"))
-    assert recalled(known, Cursor.at(["above", "x = foo)", "below"], 1, 7, "python")) is not None
+    assert recalled(known, typed(OLD, "o")) is not None
     assert recalled(known, cursor) is None
+    known.remember(DOCUMENT, OLD, Nothing(Removal.EMPTY))
+    assert known.recall(DOCUMENT, OLD) == Nothing(Removal.EMPTY)
+    assert known.recall(DOCUMENT, typed(OLD, "x")) is None, "there was nothing to offer at that place alone"
     assert known.recall("file:///b.py", OLD) is None
 
 
@@ -279,13 +282,6 @@ def test_an_edit_that_no_prompt_shows_changes_nothing() -> None:
     assert recalled(known, Cursor.at(far, 50, 9, "python")) is not None
     near = (*lines[:49], "other", *lines[50:])
     assert recalled(known, Cursor.at(near, 50, 9, "python")) is None
-
-
-def test_that_there_was_nothing_to_offer_holds_for_its_place_alone() -> None:
-    known = memory()
-    known.remember(DOCUMENT, OLD, Nothing(Removal.EMPTY))
-    assert known.recall(DOCUMENT, OLD) == Nothing(Removal.EMPTY)
-    assert known.recall(DOCUMENT, typed(OLD, "x")) is None
 
 
 def lifted(by: Sequence[float]) -> TypedAlong:

@@ -58,6 +58,21 @@ def streaming(*events: Any, end: Handler = Exchange.end) -> Handler:
     return handler
 
 
+def sending(kind: str, *pieces: bytes, again: bytes = b"", pause: float = 0.0) -> Handler:
+    """A server that sends these bytes, and then others again and again, if there are any."""
+
+    async def handler(exchange: Exchange) -> None:
+        await exchange.head(Content_Type=kind)
+        for piece in pieces:
+            await exchange.raw(piece)
+        while again:
+            await exchange.raw(again)
+            await asyncio.sleep(pause)
+        await exchange.end()
+
+    return handler
+
+
 class TestTrouble:
     async def test_nobody_listens(self, play: Play, unused_tcp_port: int) -> None:
         scene = await play(remote={"url": f"http://127.0.0.1:{unused_tcp_port}"})
@@ -160,12 +175,7 @@ class TestTrouble:
     )
     @pytest.mark.parametrize("where", ["handler", "models_handler"])
     async def test_garbage_is_named(self, play: Play, kind: str, body: bytes, where: str) -> None:
-        async def handler(exchange: Exchange) -> None:
-            await exchange.head(Content_Type=kind)
-            await exchange.raw(body)
-            await exchange.end()
-
-        scene = await play(**{where: handler})
+        scene = await play(**{where: sending(kind, body)})
         with pytest.raises(EngineError, match="OpenAI-compatible"):
             await scene.say()
 
@@ -173,43 +183,34 @@ class TestTrouble:
         last = {"choices": [{"text": "x", "finish_reason": "stop"}]}
         assert (await (await play(handler=streaming(last, end=Exchange.die))).say()).text == "x"
 
-    @pytest.mark.parametrize("end", [Exchange.die, Exchange.end], ids=["died", "ended"])
-    async def test_a_stream_that_ends_midway(self, play: Play, end: Handler) -> None:
-        scene = await play(handler=streaming({"choices": [{"text": "a"}]}, end=end))
+    @pytest.mark.parametrize(
+        ("event", "end"),
+        [
+            ({"choices": [{"text": "a"}]}, Exchange.die),
+            ({"choices": [{"text": "a"}]}, Exchange.end),
+            ("[DONE]", Exchange.end),
+        ],
+        ids=["died", "ended", "without-an-answer"],
+    )
+    async def test_a_stream_that_ends_midway_is_no_answer(self, play: Play, event: Any, end: Handler) -> None:
+        scene = await play(handler=streaming(event, end=end))
         with pytest.raises(EngineError, match="without a whole answer"):
             await scene.say()
         assert len(scene.server.completions) == 1
-
-    async def test_an_end_without_an_answer_is_no_empty_answer(self, play: Play) -> None:
-        scene = await play(handler=streaming("[DONE]"))
-        with pytest.raises(EngineError, match="without a whole answer"):
-            await scene.say()
         scene.server.handler = streaming({"choices": [{"text": "", "finish_reason": "stop"}]}, "[DONE]")
-        assert (await scene.say()).text == ""
+        assert (await scene.say()).text == "", "and an empty one is one"
 
     @pytest.mark.parametrize("begun", [False, True])
     async def test_a_server_that_stalls_is_given_up(self, play: Play, begun: bool) -> None:
         """Comments that only keep the connection open do not help it."""
-
-        async def handler(exchange: Exchange) -> None:
-            await exchange.head(Content_Type="text/event-stream")
-            if begun:
-                await exchange.event({"choices": [{"text": "a"}]})
-            while True:
-                await exchange.raw(b": ping\n\n")
-                await asyncio.sleep(0.02)
-
-        scene = await play(handler=handler, patience=attrs.evolve(QUICK, first=0.3, between=0.3))
+        begin = [b'data: {"choices": [{"text": "a"}]}\n\n'] * begun
+        stalls = sending("text/event-stream", *begin, again=b": ping\n\n", pause=0.02)
+        scene = await play(handler=stalls, patience=attrs.evolve(QUICK, first=0.3, between=0.3))
         with pytest.raises(EngineError, match="did not answer in time"):
             await scene.say()
 
     async def test_an_endless_answer_is_cut_off(self, play: Play) -> None:
-        async def handler(exchange: Exchange) -> None:
-            await exchange.head(Content_Type="text/event-stream")
-            while True:
-                await exchange.raw(b"x" * 100_000)
-
-        scene = await play(handler=handler)
+        scene = await play(handler=sending("text/event-stream", again=b"x" * 100_000))
         with pytest.raises(EngineError, match=r"more than \d+ kB"):
             await scene.say()
 
