@@ -220,16 +220,9 @@ window_option = click.option(
 
 
 def worker_options(command: F) -> F:
-    """The options for workers, which `asking_of` turns into one value."""
+    """Who asks, and whom."""
     for option in (
-        click.option(
-            "--remote",
-            "remotes",
-            metavar="URL",
-            multiple=True,
-            help="Ask the OpenAI-compatible server at this address; repeat it for several servers.",
-        ),
-        click.option("--model-per-job", is_flag=True, help="Each of the --jobs loads a model of its own."),
+        click.option("--remote", metavar="URL", help="Ask the OpenAI-compatible server at this address."),
         click.option("--jobs", type=click.IntRange(1), default=1, metavar="N", help="Worker processes."),
     ):
         command = option(command)
@@ -237,18 +230,15 @@ def worker_options(command: F) -> F:
 
 
 # The options of `AskingOptions` that have the same names on the command line.
-_OF_ASKING = ("model", "threads", "seed", "held_out", "observe", "window", "created")
+_OF_ASKING = ("model", "threads", "seed", "held_out", "observe", "window", "created", "jobs", "remote")
 
 
 def asking_of(options: dict[str, Any], *, quiet: bool) -> AskingOptions:
     """How a model is asked, by those of a command's options that say so: they are taken out of `options`."""
-    from lsp_calib.corpus.asking import ALONE, AskingOptions, Workers
+    from lsp_calib.corpus.asking import AskingOptions
 
-    workers = ALONE
-    if "jobs" in options:
-        workers = Workers(**{name: options.pop(name) for name in ("jobs", "model_per_job", "remotes")})
     given = {name: options.pop(name) for name in _OF_ASKING if name in options}
-    return AskingOptions(**given, workers=workers, quiet=quiet, say=warn)
+    return AskingOptions(**given, quiet=quiet, say=warn)
 
 
 def said(option: str) -> Any:

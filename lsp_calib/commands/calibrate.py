@@ -210,9 +210,7 @@ def calibrate(options: CalibrationOptions, tell: Say) -> CalibrationReport:
         if options.records is not None:
             check_place(options.records)
         # Problems with the settings are reported when the engine is opened.
-        engine = settings_in_force(
-            Settings(remote_url=next(iter(asking.workers.remotes), None), model=asking.model)
-        )
+        engine = settings_in_force(Settings(remote_url=asking.remote, model=asking.model))
         items = _items(options, engine, tell)
         if options.records is None:
             kept_in = _kept_in(options, items, engine)
@@ -316,7 +314,7 @@ def _kept_in(options: CalibrationOptions, items: Task, engine: Settings) -> Path
     asking, from_git = options.asking, options.from_git
     roots = sorted(str(path.resolve()) for path in options.paths)
     git = None if from_git is None else [from_git.authors, from_git.commits]
-    asked_of = [asking.model, asking.workers.remotes, asking.window]
+    asked_of = [asking.model, asking.remote, asking.window]
     # An item's id is a place: after an edit other text stands there, to which its answer is none.
     texts = [hashlib.sha256(json.dumps(item).encode()).hexdigest() for item in items.items]
     drawn = [options.samples, asking.seed, options.no_suffix, items.language, asking.held_out, texts]

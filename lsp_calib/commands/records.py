@@ -25,8 +25,8 @@ from lsp_calib.settings import Settings, engine_choice
 
 def collect_records(task: Task, path: Path, asking: AskingOptions) -> tuple[Header, list[Record]]:
     """The records of a task, kept in `path`. Raises as `corpus.asking.collect`."""
-    if asking.workers.remotes:
-        given = Settings(remote_url=asking.workers.remotes[0], remote_model=asking.model)
+    if asking.remote:
+        given = Settings(remote_url=asking.remote, remote_model=asking.model)
     else:
         given = Settings(model=asking.model, threads=asking.threads)
     choice = engine_choice(settings_in_force(given, asking.say))

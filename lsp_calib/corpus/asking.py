@@ -12,13 +12,10 @@ import functools
 import hashlib
 import json
 import os
-import queue
 import signal
-import tempfile
 import threading
 import time
 import warnings
-from collections import Counter
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -31,7 +28,7 @@ from lsp_calib.corpus.functions import SUMMARY
 from lsp_calib.corpus.item_worker import Asking, Completing, Summarising, close_engines
 from lsp_calib.corpus.places import Plain, Task, held_out, in_asking_order
 from lsp_calib.corpus.records import Header, Journal, Record, journal_path, read_records, sources_of
-from lsp_calib.errors import DataError, EngineError, SettingsError, StoppedError
+from lsp_calib.errors import DataError, EngineError, StoppedError
 from lsp_calib.inference.choice import EngineChoice
 
 # What a payload says of where an item is and what it is part of. A project that was moved is still the same,
@@ -46,38 +43,14 @@ _MOST_LOSSES = 3
 _LOOKS = 1.0
 
 
-@attrs.frozen
-class Workers:
-    """The workers to use.
-
-    jobs: number of processes on this machine; 1 means this process. They share the user's one model process,
-        which decodes for one client at a time. model_per_job: each process starts its own model process.
-    remotes: addresses of servers, all used in parallel.
-    Raises SettingsError if these contradict each other.
-    """
-
-    jobs: int = 1
-    model_per_job: bool = False
-    remotes: tuple[str, ...] = ()
-
-    def __attrs_post_init__(self) -> None:
-        if self.jobs > 1 and len(self.remotes) > 1:
-            raise SettingsError("Give one of --jobs or several --remote.")
-        if self.model_per_job and self.jobs < 2:
-            raise SettingsError("--model-per-job gives each of several --jobs a model process: say how many.")
-        if self.remotes and self.model_per_job:
-            raise SettingsError("With --remote the model runs elsewhere: --model-per-job does not apply.")
-
-
-ALONE = Workers()
-
-
 @attrs.frozen(kw_only=True)
 class AskingOptions:
     """How a model is asked for the answers to a task: the options that `calibrate` and `eval` share.
 
     model, threads: of the command line, as for `settings_in_force`. seed: of all random draws.
     held_out: the number of projects that nothing is fitted on; None: those that the records name.
+    jobs: number of processes that ask; 1 means this one. They share the user's one model process, which
+    decodes for one client at a time. remote: the address of a server to ask in its place.
     observe: what a study's task asks the model about its answers, by name. window: how much of a document the
     model sees; None: as much as when it serves an editor.
     created: ISO date for new records; None: today.
@@ -90,7 +63,8 @@ class AskingOptions:
     threads: int = 0
     seed: int = 0
     held_out: int | None = None
-    workers: Workers = ALONE
+    jobs: int = 1
+    remote: str | None = None
     observe: frozenset[str] = frozenset()
     window: WindowSize | None = None
     created: str | None = None
@@ -112,25 +86,15 @@ def collect(
 
     The header's sources are those of the items, also where the file holds answers to others.
     choice: of the engine: asking's model and threads say nothing here.
-    Raises DataError if servers do not run the same model, SettingsError if the engine cannot do what is asked
-    of it, and the errors of `run`.
+    Raises SettingsError if the engine cannot do what is asked of it, and the errors of `run`.
     """
-    workers, apart = asking.workers, None
+    apart = None
     if asking.held_out is not None:
         apart = asking.apart([str(payload["group"]) for _, payload in task.items])
     ask = _asking_of(task, choice, asking)
-    asks = [ask.at(url) for url in workers.remotes] or [ask]
-    pool: Pool = alone
-    with contextlib.ExitStack() as stack:
-        stack.callback(close_engines)
-        answerer, *others = found = [one.answerer() for one in asks]
-        if any(other != answerer for other in others):
-            told = zip(workers.remotes, found, strict=True)
-            raise DataError(
-                "The servers run different models: "
-                + "; ".join(f"{url}: {one.model.name}" for url, one in told)
-                + ". Records of two models are not mixed: ask one after the other."
-            )
+    pool: Pool = partial(processes, asking.jobs) if asking.jobs > 1 else alone
+    try:
+        answerer = ask.answerer()
         header = Header(
             task=task.name,
             language=task.language,
@@ -139,26 +103,19 @@ def collect(
             held_out=tuple(sorted(apart or ())),
             created=asking.created or datetime.date.today().isoformat(),
             task_version=task.version,
-            prompt_sha256=_first_prompt(asks[0], task) if task.version else "",
+            prompt_sha256=_first_prompt(ask, task) if task.version else "",
             **attrs.asdict(answerer, recurse=False, filter=attrs.filters.exclude("window")),
         )
-        asks = [one.expecting(answerer) for one in asks]
-        if len(asks) > 1:
-            pool = partial(team, asks)
-        elif workers.jobs > 1:
-            pool = partial(processes, workers.jobs)
-        if workers.model_per_job:
-            close_engines()  # the engine was opened only to identify the model; free its memory
-            folder = tempfile.TemporaryDirectory(prefix="lsp-calib-", ignore_cleanup_errors=True)
-            asks = [asks[0].privately(stack.enter_context(folder))]
         records = run(
-            *(task.items, asks[0], pool, path, header),
+            *(task.items, ask.expecting(answerer), pool, path, header),
             # Summaries are judged again by the thresholds of the day, whatever they were judged by.
             criteria=() if task.name == SUMMARY else task.criteria,
             keeps_held_out=apart is None,
             on_progress=on_progress,
             say=asking.say,
         )
+    finally:
+        close_engines()
     written, _ = read_records(path)
     return attrs.evolve(written, sources=task.sources or sources_of(records)), records
 
@@ -213,60 +170,6 @@ def _outcome(ask: Ask, item: str, payload: Plain) -> Outcome:
         return Outcome(item, ask(payload))
     except EngineError as error:
         return Outcome(item, None, str(error))
-
-
-def team(asks: Sequence[Ask], _: Ask, items: Mapping[str, Plain]) -> Generator[Outcome]:
-    """A `Pool` of workers of different speeds, such as servers, each asked in its own way, by a thread.
-
-    A free worker takes the next item. One that fails leaves its item to the others, and is removed after
-    three failures in a row.
-    """
-    waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
-    for item in items:
-        waiting.put(item)
-    results: queue.SimpleQueue[Outcome | BaseException | None] = queue.SimpleQueue()
-    enough = threading.Event()
-
-    def work(ask: Ask) -> None:
-        in_a_row = 0
-        while not enough.is_set() and in_a_row < _MOST_LOSSES:
-            try:
-                item = waiting.get(timeout=0.1)
-            except queue.Empty:
-                continue
-            try:
-                outcome = _outcome(ask, item, items[item])
-            except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits
-                results.put(error)
-                return
-            in_a_row = 0 if outcome.result is not None else in_a_row + 1
-            results.put(outcome)
-        results.put(None)
-
-    for one in asks:
-        threading.Thread(target=work, args=(one,), daemon=True).start()
-    present, left, last = len(asks), len(items), ""
-    failed = Counter[str]()
-    try:
-        while left:
-            result = results.get()
-            if result is None:
-                present -= 1
-                if not present:
-                    raise EngineError(f"All servers have failed. The last error: {last}")
-                continue
-            if isinstance(result, BaseException):
-                raise result
-            if result.result is None:
-                last = result.error
-                failed[result.item] += 1
-                if failed[result.item] < _MOST_LOSSES:
-                    waiting.put(result.item)
-                    continue
-            left -= 1
-            yield result
-    finally:
-        enough.set()
 
 
 def processes(jobs: int, ask: Ask, items: Mapping[str, Plain]) -> Generator[Outcome]:

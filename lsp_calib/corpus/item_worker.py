@@ -16,15 +16,12 @@ import functools
 import hashlib
 import json
 import math
-import os
 import threading
-from collections.abc import Coroutine, Hashable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, ClassVar, Self, TypeVar
 
 import attrs
 
-from lsp_calib import home
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.characters import without_hidden
 from lsp_calib.completion.context import Cursor
@@ -38,7 +35,7 @@ from lsp_calib.corpus.records import FeatureList, ObservationList, Record, Simil
 from lsp_calib.corpus.thresholds import listed, shared_encoder, shipped_thresholds, similarities
 from lsp_calib.errors import DataError, EngineDiedError
 from lsp_calib.inference import open_engine
-from lsp_calib.inference.choice import EngineChoice, Remote
+from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.inference.engine import Engine, LoadedModel, Observe, Priority, Request
 from lsp_calib.summarization import features
 from lsp_calib.summarization.prompt import build_prompt as summary_prompt
@@ -86,15 +83,12 @@ class Answer:
 class Asking(abc.ABC):
     """Asks for one item, with an engine that it finds itself; it can be sent to a worker.
 
-    choice: the engine. private: "" for the user's shared model process; else a folder in which each asking
-        process gets its own state folder and thus its own model process.
-    expected: the model that must answer.
+    choice: the engine. expected: the model that must answer.
     window: how much of a document the model sees; None: as much as when it serves an editor on this machine.
     """
 
     choice: EngineChoice
     most_tokens: ClassVar[int] = MOST_TOKENS
-    private: str = ""
     expected: Answerer | None = None
     window: WindowSize | None = None
 
@@ -145,20 +139,11 @@ class Asking(abc.ABC):
 
     def host(self) -> EngineHost:
         """The engine that this process asks."""
-        return _host_for(self.private, self.choice, self.window)
+        return _host_for(self.choice, self.window)
 
     def expecting(self, answerer: Answerer) -> Self:
         """The same, refusing to ask another one."""
         return attrs.evolve(self, expected=answerer)
-
-    def at(self, url: str) -> Self:
-        """The same, asking the server at this address."""
-        known = self.choice.remote or Remote("")
-        return attrs.evolve(self, choice=attrs.evolve(self.choice, remote=attrs.evolve(known, url=url)))
-
-    def privately(self, folder: str) -> Self:
-        """The same, with a model process for each process that asks."""
-        return attrs.evolve(self, private=folder)
 
 
 class EngineHost:
@@ -196,27 +181,16 @@ class EngineHost:
             raise
 
 
-_hosts: dict[Hashable, EngineHost] = {}
+_hosts: dict[tuple[EngineChoice, WindowSize | None], EngineHost] = {}
 _lock = threading.Lock()
 
 
-def _host_for(private: str, choice: EngineChoice, window: WindowSize | None) -> EngineHost:
-    """This process's host of a choice, made when it is first asked for. private: as in `Asking`."""
-    key = private, choice, window
+def _host_for(choice: EngineChoice, window: WindowSize | None) -> EngineHost:
+    """This process's host of a choice, made when it is first asked for."""
     with _lock:
-        if key not in _hosts:
-            if private:
-                _move_in(Path(private))
-            _hosts[key] = EngineHost(choice, window)
-        return _hosts[key]
-
-
-def _move_in(base: Path) -> None:
-    """Give this worker process its own state folder, with the user's models in it."""
-    models = home.state_dir() / "models"
-    own = home.private_folder(base / str(os.getpid()))
-    (own / "models").symlink_to(models, target_is_directory=True)
-    os.environ["LSP_CALIB_HOME"] = str(own)
+        if (choice, window) not in _hosts:
+            _hosts[choice, window] = EngineHost(choice, window)
+        return _hosts[choice, window]
 
 
 @atexit.register

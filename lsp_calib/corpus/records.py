@@ -18,7 +18,7 @@ import json
 import math
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Self
 
@@ -28,16 +28,12 @@ from filelock import FileLock, Timeout
 
 from lsp_calib import __version__
 from lsp_calib.calibration.calibrators.purpose import Origin
-from lsp_calib.completion.prompt import SIZES
 from lsp_calib.confidence import features
 from lsp_calib.confidence.features import SUMMARY_VERSION, summary_features
 from lsp_calib.corpus.places import INSERTING, Plain, grouped
 from lsp_calib.errors import DataError
 from lsp_calib.files import open_file, read_file, replace_file, sync_folder
-from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.json_text import converted, parse_json
-from lsp_calib.summarization.prompt import AUGMENTED
-from lsp_calib.summarization.prompt import VERSION as PLAIN
 from lsp_calib.values import Evidence, ModelIdentity, Stop
 
 SCHEMA = 2
@@ -143,13 +139,22 @@ class Header:
     def asks_the_same_as(self, other: Header) -> bool:
         """Whether generations under both headers may be in one file. Records that lack features, observations
         or the task's version may be with others, but those of two versions may not."""
-        return self._question() == other._question() and all(
+        return self.question == other.question and all(
             one == two or not one or not two
             for one, two in ((getattr(self, name), getattr(other, name)) for name in _LATER)
         )
 
-    def _question(self) -> tuple[object, ...]:
-        return self.task, self.language, self.model, self.prompt_version, self.seed, self.similarity
+    @property
+    def question(self) -> dict[str, object]:
+        """What is the same in all files of one run, by name."""
+        return {
+            "task": self.task,
+            "language": self.language,
+            "model": self.model,
+            "prompt": self.prompt_version,
+            "seed": self.seed,
+            "similarity": self.similarity,
+        }
 
     def to_line(self) -> str:
         row = {"schema": SCHEMA, **attrs.asdict(self)}
@@ -629,52 +634,24 @@ def _rows(content: bytes) -> list[Any]:
 
 
 def difference(found: Header, wanted: Header) -> str:
-    """What differs, on both sides, and the options that go on with what is there. As sentences.
-
-    found: of the file. wanted: of the run, which does not ask the same.
-    """
-    all_ = list(_differences(found, wanted))
-    told = "; ".join(f"{what}: {there} there, {here} now" for what, there, here, _ in all_)
-    remedies = [remedy for *_, remedy in all_]
-    elsewhere = "name another folder or file for this run"
-    if not all(remedies):
-        return f"{told}. No option makes this run as that one was: {elsewhere}."
-    return f"{told}. To go on with them, {' and '.join(remedies)}; otherwise {elsewhere}."
+    """What differs between a file and a run that does not ask the same, on both sides. As sentences."""
+    asked = wanted.question
+    pairs = {name: (there, asked[name]) for name, there in found.question.items()}
+    both = {name.replace("_", " "): (getattr(found, name), getattr(wanted, name)) for name in _LATER}
+    pairs |= {name: (there, here) for name, (there, here) in both.items() if there and here}
+    told = (
+        f"{name}: {_said(one)} there, {_said(two)} now" for name, (one, two) in pairs.items() if one != two
+    )
+    return f"{'; '.join(told)}. Give that run's options to go on with it, or name another folder or file."
 
 
-_AUGMENT = {AUGMENTED: "use `eval summary` with --augment", PLAIN: "leave --augment out"}
-
-
-def _differences(found: Header, wanted: Header) -> Iterator[tuple[str, Any, Any, str]]:
-    """The differences for which `Header.asks_the_same_as` tells the two apart: what is one thing there and
-    another one here, and the option to have it as there, "" if there is none."""
-    model, other = found.model, wanted.model
-    if found.task != wanted.task:
-        # Another task is another command or another file, not only another option.
-        yield "task", found.task, wanted.task, ""
-    if found.language != wanted.language:
-        yield "language", found.language, wanted.language, f"add --language {found.language}"
-    if model.name != other.name:
-        # A file of one's own, and a server's model, are named otherwise.
-        remedy = f"add --model {model.name}" if model.name in load_cards() else ""
-        yield "model", model.name, other.name, remedy
-    elif model != other:
-        there, here = (f"{one.quantisation} ({one.sha256[:16] or 'no checksum'})" for one in (model, other))
-        yield f"the file of {model.name}", there, here, ""
-    there, here = found.prompt_version, wanted.prompt_version
-    size, own = SIZES.get(there), SIZES.get(here)
-    if found.task == wanted.task and size and own and size is not own:
-        yield "window", size.value, own.value, f"add --window {size.value}"
-    # Of another model the prompt of a line is another one, whatever the window.
-    elif found.task == wanted.task and there != here and (not size or not own or model == other):
-        yield "prompt", there, here, _AUGMENT[there] if {there, here} == {PLAIN, AUGMENTED} else ""
-    if found.seed != wanted.seed:
-        yield "seed", found.seed, wanted.seed, f"add --seed {found.seed}"
-    if found.similarity != wanted.similarity:
-        there, here = (one.encoder if one else "none" for one in (found.similarity, wanted.similarity))
-        yield "similarities, by encoder", there, here, ""
-    for name in _LATER:
-        one, two = getattr(found, name), getattr(wanted, name)
-        if one and two and one != two:
-            there, here = (x if isinstance(x, str) else f"of version {x.version}" for x in (one, two))
-            yield name.replace("_", " "), there, here, ""
+def _said(value: object) -> str:
+    """A value of a header in words."""
+    match value:
+        case ModelIdentity():
+            return f"{value.name} {value.quantisation} ({value.sha256[:16] or 'no checksum'})"
+        case SimilarityList():
+            return f"{value.encoder}, version {value.version}"
+        case FeatureList() | ObservationList():
+            return f"of version {value.version}"
+    return str(value)

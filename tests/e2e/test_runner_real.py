@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from lsp_calib.corpus.asking import ALONE, AskingOptions, Workers, collect
+from lsp_calib.corpus.asking import AskingOptions, collect
 from lsp_calib.corpus.places import Task, line_task
 from lsp_calib.corpus.records import journal_path, read_records
 from lsp_calib.inference.choice import EngineChoice
@@ -43,9 +43,8 @@ def make_task(folder: Path) -> Task:
     return line_task([folder / f"project-{n}" for n in range(4)], COUNT, seed=1)
 
 
-def gather(task: Task, workers: Workers, path: Path, choice: EngineChoice = CHOICE) -> bytes:
-    asking = AskingOptions(workers=workers, seed=1, created="2026-01-02")
-    collect(task, choice, path, asking)
+def gather(task: Task, jobs: int, path: Path) -> bytes:
+    collect(task, CHOICE, path, AskingOptions(jobs=jobs, seed=1, created="2026-01-02"))
     return path.read_bytes()
 
 
@@ -60,23 +59,22 @@ def source(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_workers_of_all_kinds_make_the_same_file(source: Path) -> None:
+def test_several_processes_make_the_same_file(source: Path) -> None:
     task = make_task(source)
-    alone = gather(task, ALONE, source / "alone.jsonl")
+    alone = gather(task, 1, source / "alone.jsonl")
     _, records = read_records(source / "alone.jsonl")
     assert len(records) == COUNT
     assert all(len(r.entropies) == len(r.tokens) == len(r.logprobs) for r in records)
     assert any(r.correct["exact"] for r in records), "the model gets some right, or this shows little"
-    assert gather(task, Workers(jobs=2), source / "shared.jsonl") == alone
-    assert gather(task, Workers(jobs=2, model_per_job=True), source / "own.jsonl") == alone
+    assert gather(task, 2, source / "shared.jsonl") == alone
 
 
-def test_what_ends_an_evaluation_ends_its_workers_and_their_models(source: Path) -> None:
+def test_what_ends_an_evaluation_ends_its_workers_and_their_model(source: Path) -> None:
     """Each holds a model in memory: what stayed would go on taking it."""
     folder, temporary = source / "out", source / "temporary"
     temporary.mkdir()
     command = [sys.executable, "-m", "lsp_calib", "eval", "line", *map(str, source.glob("project-*"))]
-    command += ["--samples", "200", "--jobs", "2", "--model-per-job", "--threads", "1", "--quiet"]
+    command += ["--samples", "200", "--jobs", "2", "--threads", "1", "--quiet"]
     command += ["--model", "smollm2-135m", "--output", str(folder)]
     process = subprocess.Popen(
         command,
@@ -92,7 +90,7 @@ def test_what_ends_an_evaluation_ends_its_workers_and_their_models(source: Path)
         assert time.monotonic() < end, "no answers"
         time.sleep(0.05)
     family = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
-    assert len(family) >= 5, "it, two workers and their models"
+    assert len(family) >= 4, "it, two workers and their model"
     process.kill()
     process.communicate(timeout=LIMIT)
     end = time.monotonic() + LIMIT

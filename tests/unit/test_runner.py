@@ -26,20 +26,19 @@ from hypothesis import strategies as st
 from runner_scene import HEADER, Answering, asked, items, record, timings, whole
 
 from lsp_calib.corpus import records as kept
-from lsp_calib.corpus.asking import Ask, Outcome, alone, processes, run, team
+from lsp_calib.corpus.asking import Ask, Outcome, alone, processes, run
 from lsp_calib.corpus.places import INSERTING, WRITING_ON, Plain
 from lsp_calib.corpus.records import (
     FeatureList,
     Header,
     Journal,
     Record,
+    SimilarityList,
     journal_path,
     read_records,
     write_records,
 )
 from lsp_calib.errors import DataError, EngineError, StoppedError
-from lsp_calib.summarization.prompt import AUGMENTED
-from lsp_calib.summarization.prompt import VERSION as PLAIN
 from lsp_calib.values import ModelIdentity
 
 COUNT = 60
@@ -320,51 +319,23 @@ def test_records_of_something_else_are_refused_and_left_alone(
 @pytest.mark.parametrize(
     ("there", "said"),
     [
+        ({"task": "infill", "seed": 8}, "task: infill there, line now; seed: 8 there, 7 now."),
+        ({"language": "java"}, "language: java there, python now."),
         (
-            {"prompt_version": "line-prefix-large-1"},
-            "window: large there, small now. To go on with them, add --window large; otherwise name another",
+            {"model": ModelIdentity("a", "Q8", "1" * 64), "prompt_version": "line-fim-1"},
+            f"model: a Q8 ({'1' * 16}) there, m Q4 ({'0' * 16}) now; prompt: line-fim-1 there, line-prefix-1",
         ),
-        ({"seed": 8}, "seed: 8 there, 7 now. To go on with them, add --seed 8; otherwise"),
-        (
-            {"model": ModelIdentity("smollm2-135m", "Q4", "1" * 64), "prompt_version": "line-fim-1"},
-            "model: smollm2-135m there, m now. To go on with them, add --model smollm2-135m; otherwise",
-        ),
-        ({"model": ModelIdentity("mine", "Q4", "1" * 64)}, "model: mine there, m now. No option makes"),
-        (
-            {"language": "java", "prompt_version": "line-fim-large-1", "seed": 0},
-            "language: java there, python now; window: large there, small now; seed: 0 there, 7 now. To go "
-            "on with them, add --language java and add --window large and add --seed 0; otherwise",
-        ),
-        (
-            {"model": ModelIdentity("m", "Q8", "1" * 64)},
-            f"the file of m: Q8 ({'1' * 16}) there, Q4 ({'0' * 16}) now. No option makes this run as that",
-        ),
-        ({"task": "infill", "seed": 8}, "task: infill there, line now; seed: 8 there, 7 now. No option"),
-        ({"prompt_version": "line-prefix-0"}, "prompt: line-prefix-0 there, line-prefix-1 now. No option"),
-        ({"features": FeatureList(0, ("a",))}, "features: of version 0 there, of version 1 now. No option"),
-        ({"task_version": "line@1"}, "task version: line@1 there, line@2 now. No option"),
+        ({"similarity": SimilarityList(1, "a", "", ())}, "similarity: a, version 1 there, None now."),
+        ({"features": FeatureList(0, ("a",))}, "features: of version 0 there, of version 1 now."),
+        ({"task_version": "line@1"}, "task version: line@1 there, line@2 now."),
     ],
 )
-def test_what_differs_is_named_with_the_option_that_goes_on(
-    path: Path, there: dict[str, Any], said: str
-) -> None:
+def test_what_differs_is_named(path: Path, there: dict[str, Any], said: str) -> None:
     begin(path, attrs.evolve(HEADER, **there))
     later = {"features": FeatureList(1, ("a",)), "task_version": "line@2"}
     now = attrs.evolve(HEADER, **{name: value for name, value in later.items() if name in there})
-    with pytest.raises(DataError, match=re.escape(f"holds answers of another run: {said}")) as refused:
+    with pytest.raises(DataError, match=re.escape(f"holds answers of another run: {said}")):
         Journal(path, now)
-    assert "remove" not in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    ("there", "option"), [(PLAIN, "leave --augment out"), (AUGMENTED, "use `eval summary`")]
-)
-def test_facts_about_the_code_are_an_option_too(tmp_path: Path, there: str, option: str) -> None:
-    (now,) = {PLAIN, AUGMENTED} - {there}
-    summaries = attrs.evolve(HEADER, task="summary", prompt_version=there)
-    begin(tmp_path / "r.jsonl", summaries)
-    with pytest.raises(DataError, match=f"To go on with them, {option}.*; otherwise"):
-        Journal(tmp_path / "r.jsonl", attrs.evolve(summaries, prompt_version=now))
 
 
 @pytest.mark.parametrize("finished", [True, False])
@@ -544,22 +515,7 @@ class TestWorkers:
         assert (tmp_path / "r.jsonl").read_bytes() == uninterrupted
         assert asked(notes)[20] == 2
 
-    def test_servers_share_the_items_and_one_that_fails_is_sent_home(
-        self, tmp_path: Path, notes: Path, uninterrupted: bytes
-    ) -> None:
-        good = Answering(str(notes), 0.005)
-        broken = Answering(str(notes), 0.001, failing=tuple(range(COUNT)))
-        run(items(COUNT), good, partial(team, [broken, good, good]), tmp_path / "r.jsonl", HEADER)
-        assert (tmp_path / "r.jsonl").read_bytes() == uninterrupted
-        assert COUNT < sum(asked(notes).values()) <= COUNT + 3
-
-    def test_when_all_servers_fail_the_run_ends(self, tmp_path: Path, notes: Path) -> None:
-        broken = Answering(str(notes), failing=tuple(range(COUNT)))
-        with pytest.raises(EngineError, match="no answer"):
-            run(items(COUNT), broken, partial(team, [broken, broken]), tmp_path / "r.jsonl", HEADER)
-
     def test_a_mistake_in_the_program_is_not_taken_for_an_answer(self, tmp_path: Path, notes: Path) -> None:
         ask = Answering(str(notes / "no-such-folder"))
-        for pool in (alone, partial(team, [ask])):
-            with pytest.raises(FileNotFoundError):
-                run(items(3), ask, pool, tmp_path / "r.jsonl", HEADER)
+        with pytest.raises(FileNotFoundError):
+            run(items(3), ask, alone, tmp_path / "r.jsonl", HEADER)

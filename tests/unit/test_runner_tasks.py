@@ -16,7 +16,7 @@ from runner_scene import record
 import lsp_calib
 from lsp_calib.commands import records as records_command
 from lsp_calib.corpus import asking as collecting
-from lsp_calib.corpus.asking import AskingOptions, Workers, digest
+from lsp_calib.corpus.asking import AskingOptions, digest
 from lsp_calib.corpus.functions import documented_task
 from lsp_calib.corpus.item_worker import Answerer, Completing, Summarising, prompt_hash
 from lsp_calib.corpus.places import (
@@ -30,7 +30,7 @@ from lsp_calib.corpus.places import (
     plain,
 )
 from lsp_calib.corpus.records import Record, read_records
-from lsp_calib.errors import DataError, SettingsError
+from lsp_calib.errors import DataError
 from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.studies.tasks import infill_task, judge
 from lsp_calib.values import ModelIdentity, Prompt, Segment
@@ -149,19 +149,6 @@ def test_own_lines_to_write_on_are_further_ones(tmp_path: Path) -> None:
     assert [item.condition for item in items] == [INSERTING] * 20 + [WRITING_ON] * 10
     assert len({item.id for item in items}) == 30
     assert all(item.cursor.lines[-1] == "b = " for item in items[20:])
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"model_per_job": True},
-        {"jobs": 2, "remotes": ("http://a", "http://b")},
-        {"remotes": ("http://a",), "jobs": 2, "model_per_job": True},
-    ],
-)
-def test_workers_that_contradict_each_other_are_refused(wrong: dict[str, object]) -> None:
-    with pytest.raises(SettingsError):
-        Workers(**wrong)
 
 
 @pytest.mark.skipif(DATA is None, reason="LSP_CALIB_DATA does not say where the data are")
