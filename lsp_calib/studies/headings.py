@@ -29,9 +29,11 @@ def _part(name: str, values: dict[str, Any]) -> dict[str, Any]:
     return {key: value.format(**values) if isinstance(value, str) else value for key, value in found}
 
 
-def table(part: str, rows: Iterable[Sequence[str]], /, **values: Any) -> Table:
+def table(part: str, rows: Iterable[Sequence[str]], /, more: Iterable[str] = (), **values: Any) -> Table:
+    """more: further columns behind those of the file."""
     found = _part(part, values)
-    return Table(found.get("title", ""), found["columns"], tuple(rows), found.get("note", ""))
+    columns = (*found["columns"], *more)
+    return Table(found.get("title", ""), columns, tuple(map(tuple, rows)), found.get("note", ""))
 
 
 def section(part: str, parts: Iterable[Table | Picture], /, **values: Any) -> Section:

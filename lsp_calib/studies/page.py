@@ -28,7 +28,7 @@ from lsp_calib.inference.models.cards import locate
 from lsp_calib.report.markup import Markup, joined, prose, section, style, tag
 from lsp_calib.report.markup import table as html_table
 from lsp_calib.settings import Settings, engine_choice
-from lsp_calib.studies import exact, figures, full_ece, spiess, tasks, verdicts, virk
+from lsp_calib.studies import exact, figures, full_ece, headings, spiess, tasks, verdicts, virk
 from lsp_calib.studies.covering_tests import with_tests
 from lsp_calib.studies.data import data_folder, data_set
 from lsp_calib.studies.evaluate import RECORDS
@@ -40,30 +40,6 @@ from lsp_calib.studies.tables import Picture, Section, Table, csv_text, print_ta
 from lsp_calib.studies.verdicts import CLAIM_COLUMNS, Claim
 from lsp_calib.terminal import Console
 
-TITLE = "The studies, repeated"
-LEAD = (
-    "Spiess et al. 2024 on completion, synthesis and repair, Virk et al. 2024 on summaries and Liu et al. "
-    "2024 on whole distributions, repeated with small local models. Every number is computed from records of "
-    "their answers, and the same records give the same page. The tables are the papers', with ours below "
-    "theirs. Ours stand only where task and condition are the study's (profile `paper`: every item asked "
-    "counts, an empty answer as wrong). Scores are those of all predictions out of fold together. Intervals "
-    "are 95 %, by bootstrap over projects, repositories, packages or functions."
-)
-CAVEATS = (
-    "Exact match rewards repeating what was in the training data, bugs included. No measure was called ready "
-    "for deployment. Above 90 % the studies found over-confidence. Why, how and what of a summary are not "
-    "told apart. The synthesis sets are artificial. Rescaling needs answers whose right answer is known. "
-    "What to accept depends on the risk: critical code deserves a stricter policy than a script."
-)
-RULE = (
-    "One cell decides each claim, named before its number is known: the larger model's, in the study's own "
-    "condition; where a claim names no task, MBPP, and of summaries Java. **Held**: the interval lies where "
-    "the claim says. **Did not hold**: it lies on the other side, or includes no effect and rules out the "
-    "least effect published. **Cannot tell**: both are possible. *About* means within 0.05 of a skill and 10 "
-    "points of a share. *Could show*: the least effect that so many answers show in four of five draws. "
-    "A rescaled skill, but not a difference of two, is less what labels of chance give. *Elsewhere* decides "
-    "nothing."
-)
 _DPI = 110
 _JOBS = 4
 
@@ -85,17 +61,15 @@ class Report:
         yield from self.exactly
         if self.claims:
             rows = [claim.cells() for claim in self.claims]
-            yield Section("What holds", RULE, [Table("", CLAIM_COLUMNS, rows)])
+            yield headings.section("page.claims", [Table("", CLAIM_COLUMNS, rows)])
         for study in self.studies:
             yield from (one for one in study.sections if not one.folded)
         yield from self.imported
         for study in self.studies:
             yield from (one for one in study.sections if one.folded)
-        left_out = Table(
-            "", ("task", "left out, and what its verdicts cannot tell"), tuple(tasks.NOTES.items())
-        )
-        read = Table("", ("records",), [(note,) for note in self.notes])
-        yield Section("Tasks and files", "", (left_out, read), folded=True)
+        left_out = headings.table("page.left-out", tasks.NOTES.items())
+        read = headings.table("page.records", [(note,) for note in self.notes])
+        yield headings.section("page.files", [left_out, read])
 
     def to_wire(self) -> dict[str, Any]:
         """Everything as JSON types."""
@@ -208,7 +182,8 @@ def write(report: Report, folder: Path) -> list[Path]:
 
 def markdown(report: Report, *, pictures: bool = True) -> str:
     """The page in Markdown; what is folded away in <details>. pictures: else only what they show is said."""
-    lines = [f"# {TITLE}", "", LEAD, "", f"**Caveats.** {CAVEATS}", ""]
+    said = headings.words("page")
+    lines = [f"# {said['title']}", "", said["lead"], "", f"**Caveats.** {said['caveats']}", ""]
     lines += [f"- **{study.title}**: {study.reference}." for study in report.studies]
     for one in report.sections():
         lines += ["", f"<details><summary>{one.title}</summary>" if one.folded else f"## {one.title}", ""]
@@ -260,6 +235,9 @@ _COLUMNS = (
 )
 
 
+_METRICS = ("brier", "skill", "ece", "auc")
+
+
 def comma_separated(studies: Sequence[Study]) -> str:
     """One line for each number, with its interval and what the study printed for the same question."""
     numbers = (line for study in studies for cell in study.cells for line in _numbers(study, cell))
@@ -277,8 +255,8 @@ def _numbers(study: Study, cell: Cell) -> Iterator[list[object]]:
     if cell.why:
         yield [*front, cell.why, "", "", "", answers.n, answers.right]
     for row in cell.rows:
-        brier = Interval(row.brier, None, None)
-        for metric, found in (("brier", brier), ("skill", row.skill), ("ece", row.ece), ("auc", row.auc)):
+        scores = Interval(row.brier, None, None), row.skill, row.ece, row.auc
+        for metric, found in zip(_METRICS, scores, strict=True):
             if found is None:
                 continue
             quoted = study.quoted(cell, row, metric)
@@ -292,94 +270,58 @@ def _numbers(study: Study, cell: Cell) -> Iterator[list[object]]:
         yield [*front, "not run: the records do not hold it", missing]
 
 
-_METRICS = ("brier", "skill", "ece", "auc")
-
-
 def _study_json(study: Study) -> dict[str, Any]:
     cells = []
     for cell in study.cells:
         found = cell_json(cell)
         for row, one in zip(cell.rows, found["rows"], strict=True):
-            printed = {
-                metric: study.quoted(cell, row, metric).to_json()
-                for metric in ("brier", "skill", "ece", "auc")
-            }
+            printed = {metric: study.quoted(cell, row, metric).to_json() for metric in _METRICS}
             one["published"] = {metric: value for metric, value in printed.items() if value is not None}
         cells.append(found)
-    return {
-        "title": study.title,
-        "reference": study.reference,
-        "caveats": list(study.caveats),
-        "cells": cells,
-    }
-
-
-_STYLE = """
-main { max-width: 1180px; }
-h3 { margin: 22px 0 4px; }
-th { white-space: normal; vertical-align: bottom; padding-right: 10px; }
-td { vertical-align: top; padding-right: 10px; font-size: 13px; }
-details { margin: 18px 0; }
-summary { cursor: pointer; font-weight: 600; }
-figure { display: inline-block; margin: 14px 18px 4px 0; vertical-align: top; }
-figure img { max-width: 100%; width: 440px; }
-figure figcaption { color: var(--muted); font-size: 13px; max-width: 440px; }
-.note { color: var(--muted); font-size: 14px; max-width: 90ch; }
-@page { size: A4; margin: 12mm 10mm; }
-@media print {
-  main { max-width: none; padding: 0; margin: 0; }
-  body { font-size: 9.5pt; }
-  td, th { font-size: 7pt; line-height: 1.2; padding: 1px 4px 1px 0; }
-  section { break-inside: auto; }
-  tr, figure { break-inside: avoid; }
-  h2, h3, h2 + p { break-after: avoid; }
-  .scroll { overflow: visible; }
-  figure { width: 47%; margin: 4px 2% 4px 0; }
-  figure figcaption, .note { font-size: 8pt; line-height: 1.25; max-width: none; }
-  figure img { width: 100%; }
-  details > :not(summary) { display: none; }
-}
-"""
+    told = {"title": study.title, "reference": study.reference, "caveats": list(study.caveats)}
+    return {**told, "cells": cells}
 
 
 def html(report: Report) -> str:
     """The page: no script, no network; the figures lie beside it. What is folded away is not printed."""
+    said = headings.words("page")
     references = tag("ul", *(tag("li", f"{study.title}: {study.reference}.") for study in report.studies))
     parts = [
-        tag("header", tag("h1", TITLE), tag("p", _words(LEAD)), references),
-        tag("p", tag("b", "Caveats. "), _words(CAVEATS)),
+        tag("header", tag("h1", said["title"]), tag("p", _words(said["lead"])), references),
+        tag("p", tag("b", "Caveats. "), _words(said["caveats"])),
         *map(_section, report.sections()),
     ]
+    css = Path(__file__).with_name("page.css").read_text("utf-8")
     head = joined(
         tag("meta", charset="utf-8"),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("title", f"lsp-calib: {TITLE[0].lower()}{TITLE[1:]}"),
-        tag("style", Markup(style() + _STYLE)),
+        tag("title", f"lsp-calib: {said['title'][0].lower()}{said['title'][1:]}"),
+        tag("style", Markup(f"{style()}\n{css}")),
     )
     page = tag("html", tag("head", head), tag("body", tag("main", *parts)), lang="en")
     return f"<!doctype html>\n{page}\n"
 
 
 def _section(one: Section) -> Markup:
-    if not one.folded:
-        return section(one.title, None, *_body(one))
-    return tag("details", tag("summary", one.title), *_body(one))
-
-
-def _body(one: Section) -> Iterator[Markup]:
-    if one.lead:
-        yield tag("p", _words(one.lead))
-    yield from map(_part, one.parts)
+    body = tag("p", _words(one.lead)) if one.lead else None, *map(_part, one.parts)
+    return tag("details", tag("summary", one.title), *body) if one.folded else section(one.title, None, *body)
 
 
 def _part(part: Table | Picture) -> Markup:
     if isinstance(part, Picture):
         image = tag("img", src=f"{part.stem}.png", alt=part.alt, loading="lazy")
         return tag("figure", image, tag("figcaption", part.alt))
-    right = tuple(at for at in range(len(part.columns)) if _numeric(part, at))
+    columns = [*zip(*part.rows, strict=True)] or [()] * len(part.columns)
+    # Columns of plain numbers.
+    right = tuple(
+        at
+        for at, cells in enumerate(columns)
+        if cells and all(set(cell) <= set("0123456789+−.–") for cell in cells)
+    )
+    rows = [[_cell(cell) for cell in row] for row in part.rows]
     return joined(
         tag("h3", part.title) if part.title else None,
-        tag("div", html_table(part.columns, [*map(_cells, part.rows)], right=right), class_="scroll"),
+        tag("div", html_table(part.columns, rows, right=right), class_="scroll"),
         tag("p", _words(part.note), class_="note") if part.note else None,
     )
 
@@ -390,19 +332,10 @@ def _words(text: str) -> Markup:
     return joined(*(tag("b", prose(part)) if at % 2 else prose(part) for at, part in enumerate(parts)))
 
 
-def _cells(row: Sequence[str]) -> list[Markup]:
+def _cell(text: str) -> Markup:
     # Neither an interval nor the scores of a cell are broken over lines.
-    return [_words(re.sub(r"(?<=\d) to (?=[+−\d])|(?<!\)) / ", _unbroken, cell)) for cell in row]
-
-
-def _unbroken(spaced: re.Match[str]) -> str:
-    return spaced[0].replace(" ", "\u00a0")
-
-
-def _numeric(table: Table, column: int) -> bool:
-    """Whether a column holds plain numbers alone."""
-    cells = [row[column] for row in table.rows]
-    return bool(cells) and all(set(cell) <= set("0123456789+−.–") for cell in cells)
+    pattern = r"(?<=\d) to (?=[+−\d])|(?<!\)) / "
+    return _words(re.sub(pattern, lambda spaced: spaced[0].replace(" ", "\u00a0"), text))
 
 
 @attrs.frozen
@@ -432,25 +365,21 @@ def runs(study: str, folder: Path, data_dir: Path | None, seed: int, say: Say) -
     """
     reflected = frozenset({"ask", "verbalised"})
 
-    def synthesis(name: str) -> Run:
-        make = partial(tasks.synthesis_task, name, data_dir, None, seed, say)
-        return Run(SPIESS, f"synthesis-{name}", data_set(name).records, make, reflected)
+    def of_set(task: str, name: str) -> Run:
+        make = tasks.repair_task if task == "repair" else tasks.synthesis_task
+        made = partial(make, name, data_dir, None, seed, say)
+        return Run(SPIESS, f"{task}-{name}", data_set(name).records, made, reflected)
 
-    def repair(name: str) -> Run:
-        make = partial(tasks.repair_task, name, data_dir, None, seed, say)
-        return Run(SPIESS, f"repair-{name}", data_set(name).records, make, reflected)
-
-    def lines(name: str, *, docstrings: bool) -> Run:
+    def lines(name: str, projects: str, **options: Any) -> Run:
         def make() -> Task:
-            return tasks.prefix_task(_projects("projects", data_dir), _LINES, seed, docstrings=docstrings)
+            paths = _projects(projects, data_dir)
+            task = tasks.prefix_task(paths, _LINES, seed, **options)
+            if "skip" not in options:
+                return task
+            roots = {group: root for root, group in project_names(paths)}
+            return with_tests(task, roots, Path(sys.prefix), folder / name / "tests", say)
 
         return Run(SPIESS, name, _LINES, make, reflected)
-
-    def tested() -> Task:
-        paths = _projects("projects-dypybench", data_dir)
-        task = tasks.prefix_task(paths, _LINES, seed, skip=is_test)
-        roots = {group: root for root, group in project_names(paths)}
-        return with_tests(task, roots, Path(sys.prefix), folder / "line-tests" / "tests", say)
 
     def summary(language: str, *, augment: bool) -> Run:
         make = partial(tasks.summary_task, data_dir, language, None, seed, augment=augment)
@@ -459,11 +388,12 @@ def runs(study: str, folder: Path, data_dir: Path | None, seed: int, say: Say) -
         return Run(VIRK, name, items, make, reflected | {"scale"})
 
     found = (
-        *(repair("defects4j"), synthesis("humaneval")),
+        *(of_set("repair", "defects4j"), of_set("synthesis", "humaneval")),
         *(summary(language, augment=augment) for augment in (False, True) for language in ("python", "java")),
-        *(lines("line-docstring", docstrings=True), lines("line-no-docstring", docstrings=False)),
-        Run(SPIESS, "line-tests", _LINES, tested, reflected),
-        *(synthesis("mbpp"), repair("manysstubs4j")),
+        *(lines("line-docstring", "projects"), lines("line-no-docstring", "projects", docstrings=False)),
+        # Tests do not reach their own lines.
+        lines("line-tests", "projects-dypybench", skip=is_test),
+        *(of_set("synthesis", "mbpp"), of_set("repair", "manysstubs4j")),
     )
     return [run for run in found if study in (run.study, "all")]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -346,5 +347,5 @@ def _measures(cell: Cell) -> Table:
         found = ranged(raw.auc, sign=False), ranged(raw.skill), banded(raw.ece)
         rows.append((raw.measure, f"{raw.n}", *found, *ours))
     missing = f"Not in these records: {', '.join(cell.missing)}." if cell.missing else ""
-    given = {"named": _named(cell), "n": cell.answers.n, "right": cell.answers.right}
+    given: dict[str, Any] = {"named": _named(cell), "n": cell.answers.n, "right": cell.answers.right}
     return headings.table("virk.measures", rows, missing=missing, **given)

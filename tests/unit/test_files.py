@@ -240,7 +240,7 @@ _ELSEWHERE = {
     *("server/admission.py", "tools/client.py", "report/markup.py", "inference/processor.py"),
     *("inference/models/demands.py", "inference/models/cards.py", "inference/process/starting.py"),
     *("inference/local/compiler.py", "studies/published.py", "studies/data.py", "studies/exact.py"),
-    *("studies/covering_tests.py", "studies/headings.py"),
+    *("studies/covering_tests.py", "studies/headings.py", "studies/page.py", "studies/verdicts.py"),
 }
 
 
