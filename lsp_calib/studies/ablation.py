@@ -22,6 +22,7 @@ from lsp_calib.corpus.places import FEWEST, INSERTING, NEW_LINE, WRITING_ON
 from lsp_calib.corpus.records import Header, Record, read_records
 from lsp_calib.errors import DataError, SettingsError
 from lsp_calib.files import replace_file
+from lsp_calib.studies import headings
 from lsp_calib.studies.evaluate import Share, quality, tiers
 from lsp_calib.studies.figures import draw_ablation, save
 from lsp_calib.studies.score import ALL, APART, FIRST_T, File, Row, Rows, judged_by
@@ -250,24 +251,6 @@ def acceptable(confidence: FloatArray, correct: BoolArray, fold: IntArray, targe
 
 # ---------------------------------------------------------------- tables and figures
 
-NOTE = (
-    "Out of fold: whole projects (files, where there are fewer than three projects) are left out of the "
-    "fit and of every choice. Skill: Brier skill score, with its 95 % interval by bootstrap over them. "
-    "ECE: with its limit in brackets; a calibrated score stays within the limits of all places and of "
-    "each kind of place at once with 95 % probability; ! marks a value above its limit. Accept and "
-    "reject: by the balanced preset. At 90 % and at 95 %: the share accepted by a threshold that reaches "
-    "this precision on the other folds, and the precision found. In brackets: the one-sided 95 % lower "
-    "bound of the share that is right (exact binomial, lines taken as independent)."
-)
-_EVIDENCE = (
-    *("evidence", "skill", "AUC", "accept: share, right", "reject: share, right"),
-    *(f"at {target:.0%}".replace("%", " %") for target in TARGETS),
-)
-CONDITION_COLUMNS = (
-    *("condition", "asked, with an answer", "right of those asked"),
-    *("skill", "AUC", "ECE; if calibrated", "accept: share, right", "reject: share, right"),
-)
-
 
 def tables(ablation: Ablation) -> list[Table]:
     """Three tables: the quality of each row, its calibration error by kind of place, and the quality of the
@@ -283,11 +266,11 @@ def tables(ablation: Ablation) -> list[Table]:
     ]
     parts = list(dict.fromkeys(part for stage in stages for part in stage.errors))
     errors = [[stage.name, *(_error(stage, stage.errors.get(part)) for part in parts)] for stage in stages]
-    last = stages[-1].name if stages else "nothing"
+    named = {"model": ablation.model, "last": stages[-1].name if stages else "nothing"}
     return [
-        Table(f"{ablation.model}: evidence", _EVIDENCE, evidence),
-        Table(f"{ablation.model}: calibration error", ("evidence", *parts), errors),
-        Table(f"{ablation.model}: {last}, by condition", CONDITION_COLUMNS, condition_rows(ablation)),
+        headings.table("ablation.evidence", evidence, **named),
+        headings.table("ablation.errors", errors, more=parts, **named),
+        headings.table("ablation.conditions", condition_rows(ablation), **named),
     ]
 
 
@@ -418,7 +401,7 @@ class AblationReport:
         for ablation in self.ablations:
             console.print(summary(ablation))
             print_tables(tables(ablation), console)
-        console.print(NOTE)
+        console.print(headings.words("ablation")["note"])
         for file in self.files:
             console.print(f"Written: {file}", soft_wrap=True)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,11 +29,11 @@ from lsp_calib.corpus.records import Header, Record, check_header, read_records
 from lsp_calib.corpus.thresholds import Thresholds, judged
 from lsp_calib.errors import DataError
 from lsp_calib.files import replace_file
+from lsp_calib.studies import headings
 from lsp_calib.studies import score as scored
 from lsp_calib.studies.score import ALL, APART, FIRST_T, HELD_OUT, RAW, Answers, File, Profile, Row, Rows
 from lsp_calib.studies.statistics import OURS, RESAMPLES, fit_curve
 from lsp_calib.studies.tables import (
-    BAND,
     Table,
     banded,
     csv_text,
@@ -294,51 +294,40 @@ def tiers_of(row: Row) -> dict[str, dict[str, int]]:
 # ---------------------------------------------------------------- tables
 
 _PARTS = {APART: "fit", HELD_OUT: "held-out"}
-_QUALITY = ("skill", "AUC", BAND)
-_TIERS = tuple(f"{tier}: share, right" for tier in Tier)
 
 
 def tables(scores: Scores) -> list[Table]:
     """The tables, in order."""
     found: list[Table] = []
-    profile = scores.profile
     for judge in scores.first:
         rows = [row for row in scores.rows if row.judge == judge]
         best = [row for row in rows if row.measure == scores.best and row.rescaling != RAW]
-        whole = [row for row in rows if row.stratum == ALL and row.folds != HELD_OUT]
+        places = [(_PARTS[row.folds], row.stratum) for row in best]
+        named = {"judge": judge, "profile": scores.profile}
+        numbers = [(str(row.n), _count(row.right, row.n), *quality(row)) for row in best]
+        measures = [
+            (
+                *(_measure(scores, row), "raw" if row.rescaling == RAW else "rescaled", str(row.n)),
+                *(percent(row.half) if row.rescaling == RAW else "", *quality(row)),
+            )
+            for row in rows
+            if row.stratum == ALL and row.folds != HELD_OUT
+        ]
+        marked = [map(_tier, tiers(row.confidence, row.correct).values()) for row in best]
         found += [
-            Table(
-                f"Right: {judge} ({profile})",
-                ("items", "place", "n", "right", *_QUALITY),
-                [
-                    [_PARTS[row.folds], row.stratum, str(row.n), _count(row.right, row.n), *quality(row)]
-                    for row in best
-                ],
-            ),
-            Table(
-                f"Right: {judge}, by measure (out of fold, {profile})",
-                ("measure", "", "n", "of 0.5", *_QUALITY),
-                [
-                    [_measure(scores, row), "raw", str(row.n), percent(row.half), *quality(row)]
-                    if row.rescaling == RAW
-                    else [_measure(scores, row), "rescaled", str(row.n), "", *quality(row)]
-                    for row in whole
-                ],
-            ),
-            Table(
-                f"Right: {judge}, by tier ({profile})",
-                ("items", "place", *_TIERS),
-                [
-                    [_PARTS[row.folds], row.stratum, *map(_tier, tiers(row.confidence, row.correct).values())]
-                    for row in best
-                ],
-            ),
+            headings.table("evaluate.best", map(_joined, places, numbers), **named),
+            headings.table("evaluate.measures", measures, **named),
+            headings.table("evaluate.tiers", map(_joined, places, marked), **named),
         ]
     if scores.cross:
         n = sum(scores.cross.values())
-        numbers = [str(n), *(_count(k, n) for k in scores.cross.values())]
-        found.append(Table("Exact match against tests", ("n", *scores.cross), [numbers]))
+        shares = [str(n), *(_count(k, n) for k in scores.cross.values())]
+        found.append(headings.table("evaluate.cross", [shares], more=scores.cross))
     return found
+
+
+def _joined(front: Iterable[str], rest: Iterable[str]) -> list[str]:
+    return [*front, *rest]
 
 
 def _measure(scores: Scores, row: Row) -> str:
@@ -367,12 +356,6 @@ def _tier(found: Share) -> str:
     return f"{percent(found.share)}, {found.right}/{found.n} = {share}"
 
 
-_PROFILES = {
-    "paper": "every item asked for counts, an empty answer as a failure",
-    "editor": "the answers count that an editor shows",
-}
-
-
 def summary(scores: Scores) -> list[str]:
     """The task, the model and the numbers of items, in sentences."""
     header = scores.header
@@ -389,7 +372,7 @@ def summary(scores: Scores) -> list[str]:
         f"seed {header.seed}, {header.created or 'date unknown'}, "
         f"lsp-calib {header.package or 'of unknown version'}.",
         f"{scores.asked} items asked for, {scores.offered} with an answer that would be offered{doubtful}"
-        f"{right}. Profile {scores.profile}: {_PROFILES[scores.profile]}.",
+        f"{right}. Profile {scores.profile}: {headings.words('evaluate')[scores.profile]}.",
         *scores.notes,
         *chosen,
         *([f"Held out: {', '.join(scores.held_out)}."] if scores.held_out else []),
@@ -397,21 +380,13 @@ def summary(scores: Scores) -> list[str]:
     ]
 
 
-_BALANCED = PRESETS["balanced"]
-NOTE = (
-    "Skill: Brier skill score, 0 is always saying the base rate, 1 is knowing. Items that are fitted on "
-    "(fit) are predicted out of fold: whole groups (projects, problems) are left out of the fit and of "
-    "every choice (*: which features, how many tokens); what is held out is predicted by what was fitted on "
-    "all others. Intervals are 95 %, by bootstrap over groups; beside ECE stands what a perfectly calibrated "
-    f"score would show; below a rescaled skill of {scored.LEAST_SKILL:g} no ECE is given, for it would only "
-    f"compare two means. Tiers: the balanced preset, accept from {100 * _BALANCED.accept_from:g} %, reject "
-    f"below {100 * _BALANCED.reject_below:g} %."
-)
-
-
 def markdown(scores: Scores) -> str:
     lines = [f"# Evaluation: {scores.header.task}, {scores.header.model.name}", ""]
-    lines += [line + "\n" for line in summary(scores)] + [NOTE, ""]
+    balanced = PRESETS["balanced"]
+    note = headings.words("evaluate")["note"].format(
+        least=scored.LEAST_SKILL, accept=100 * balanced.accept_from, reject=100 * balanced.reject_below
+    )
+    lines += [line + "\n" for line in summary(scores)] + [note, ""]
     return "\n".join([*lines, *titled_lines(tables(scores))])
 
 

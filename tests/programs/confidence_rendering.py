@@ -28,6 +28,7 @@ from lsp_calib.corpus.places import INSERTING, NEW_LINE, WRITING_ON
 from lsp_calib.corpus.records import Record, read_records
 from lsp_calib.feedback.report import COSTS, AtCost
 from lsp_calib.studies import ablation as ablation_
+from lsp_calib.studies import headings
 from lsp_calib.studies.ablation import Ablation, run_ablation
 from lsp_calib.studies.evaluate import score, tiers, too_few_right
 from lsp_calib.studies.page import Report, repeat_studies
@@ -135,7 +136,7 @@ def conditions() -> str:
         for name, ablation in ablations().items()
         for row in ablation_.condition_rows(ablation)
     ]
-    return _block(*table_lines(("model", *ablation_.CONDITION_COLUMNS), rows))
+    return _block(*table_lines(("model", *headings.words("ablation")["conditions"]["columns"]), rows))
 
 
 def weights() -> str:
