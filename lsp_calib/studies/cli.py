@@ -43,18 +43,23 @@ _data_dir = click.option(
 )
 
 
+def _samples(what: str, default: str = "all") -> Callable[[F], F]:
+    text = f"Number of {what}, drawn at random; default: {default}."
+    return click.option("--samples", type=click.IntRange(20), metavar="N", help=text)
+
+
+def _one_of(first: str, second: str, text: str) -> Callable[[F], F]:
+    """The data set, the first one by default."""
+    names = click.Choice([first, second])
+    return click.option("--set", "name", type=names, default=first, show_default=True, help=text)
+
+
 resamples_option = click.option(
     "--resamples",
     type=click.IntRange(20),
     default=1000,
     show_default=True,
     help="Bootstrap resamples for the intervals.",
-)
-output_option = click.option(
-    "--output", type=FOLDER, help="Keep records and tables in this folder; a stopped run resumes from it."
-)
-replay_option = click.option(
-    "--records", type=FILE, help="Score the records in this file, without a model or source."
 )
 
 
@@ -82,11 +87,20 @@ def run_options(observed: Sequence[str] = ()) -> Callable[[F], F]:
     """How a task is run, or replayed from records, how its answers are scored, and its output. observed: as
     for `observe_option`; none: the command has no such option here."""
 
+    kept = "Keep records and tables in this folder; a stopped run resumes from it."
+    replayed = "Score the records in this file, without a model or source."
+    options = (
+        *(seed_option, held_out_option, resamples_option),
+        *([observe_option(observed)] if observed else []),
+        click.option("--records", type=FILE, help=replayed),
+        click.option("--output", type=FOLDER, help=kept),
+        *(worker_options, quiet_option, json_option, model_option, threads_option),
+    )
+
     def decorated(command: F) -> F:
-        command = worker_options(quiet_option(json_option(model_option(threads_option(command)))))
-        command = replay_option(output_option(command))
-        command = observe_option(observed)(command) if observed else command
-        return seed_option(held_out_option(resamples_option(command)))
+        for option in reversed(options):
+            command = option(command)
+        return command
 
     return decorated
 
@@ -242,9 +256,7 @@ def line(
 
 @evaluate.command()
 @_data_dir
-@click.option(
-    "--samples", type=click.IntRange(20), help="Number of lines, drawn at random; default: all 1,033."
-)
+@_samples("lines", "all 1,033")
 @click.option(
     "--tests/--no-tests", default=True, help="Run the functions' tests on the answers as well, in a sandbox."
 )
@@ -258,18 +270,11 @@ def infill(data_dir: Path | None, samples: int | None, tests: bool, **options: A
 
 
 @evaluate.command()
-@click.option(
-    "--set",
-    "name",
-    type=click.Choice(["humaneval", "mbpp"]),
-    default="humaneval",
-    show_default=True,
-    help="The functions. mbpp: the description is put inside the function as its docstring.",
+@_one_of(
+    "humaneval", "mbpp", "The functions. mbpp: the description is put inside the function as its docstring."
 )
 @_data_dir
-@click.option(
-    "--samples", type=click.IntRange(20), help="Number of functions, drawn at random; default: all."
-)
+@_samples("functions")
 @run_options(REFLECTED)
 def synthesis(name: str, data_dir: Path | None, samples: int | None, **options: Any) -> None:
     """Write functions from their docstrings, judged by their tests in a sandbox, as Spiess et al. 2024 do."""
@@ -279,16 +284,9 @@ def synthesis(name: str, data_dir: Path | None, samples: int | None, **options: 
 
 
 @evaluate.command()
-@click.option(
-    "--set",
-    "name",
-    type=click.Choice(["defects4j", "sstubs"]),
-    default="defects4j",
-    show_default=True,
-    help="The bugs: of Defects4J, or of ManySStuBs4J.",
-)
+@_one_of("defects4j", "sstubs", "The bugs: of Defects4J, or of ManySStuBs4J.")
 @_data_dir
-@click.option("--samples", type=click.IntRange(20), help="Number of bugs, drawn at random; default: all.")
+@_samples("bugs")
 @run_options(REFLECTED)
 def repair(name: str, data_dir: Path | None, samples: int | None, **options: Any) -> None:
     """Fix one-line bugs in Java, the buggy line shown, judged by exact match, as Spiess et al. 2024 do."""
@@ -418,12 +416,7 @@ def thresholds(data_dir: Path | None, output: Path | None, as_json: bool) -> Non
     show_default=True,
     help="The language of the functions.",
 )
-@click.option(
-    "--samples",
-    type=click.IntRange(20),
-    metavar="N",
-    help="Functions to summarise, drawn at random; default: all.",
-)
+@_samples("functions")
 @click.option(
     "--thresholds",
     type=FILE,
