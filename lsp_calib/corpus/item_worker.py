@@ -99,8 +99,9 @@ class Asking(abc.ABC):
         """
         if self.expected is not None and (found := self.answerer()) != self.expected:
             raise DataError(
-                f"A worker's model, prompt or features ({found}) differ from those of the records "
-                f"({self.expected}). Give each worker the same model and version of lsp-calib."
+                f"The model, prompt or features ({found}) differ from those of the records "
+                f"({self.expected}), as another model answers now. Run the command again, with "
+                "--model and the name of the first one."
             )
         host = self.host()
         for left in reversed(range(_TRIES)):
@@ -332,14 +333,7 @@ class Summarising(Asking):
         return self.shown(summary_item_of(payload), await host.engine.ready())
 
     def record(self, payload: Plain, answer: Answer) -> Record:
-        """Raises DataError if another prompt was made here."""
         item, text = summary_item_of(payload), sentence_of(answer.generation)
-        if self.expected is not None and answer.prompt.version != self.expected.prompt_version:
-            raise DataError(
-                f"The prompt for {item.id} has the version {answer.prompt.version}, and the records are of "
-                f"{self.expected.prompt_version}: these are not mixed. Give each worker the same version of "
-                "lsp-calib."
-            )
         encoder = shared_encoder()
         names = listed(encoder)
         values = similarities(encoder, text, item.reference) if text else {}
