@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
@@ -25,6 +25,7 @@ def split(items):
 
 @settings(deadline=None)
 @given(n=st.integers(0, 20_000), share=st.floats(0.0, 1.0), rate=st.floats(0.0, 1.0))
+@example(n=10, share=0.5, rate=1.0)
 def test_tails_are_scipys(n, share, rate):
     k = int(share * n)
     assert lower_tail(k, n, rate) == pytest.approx(binom.cdf(k, n, rate), rel=1e-8, abs=1e-200)
