@@ -41,6 +41,7 @@ from lsp_calib.summarization import features
 from lsp_calib.summarization.prompt import build_prompt as summary_prompt
 from lsp_calib.summarization.service import MOST_TOKENS as MOST_OF_SUMMARIES
 from lsp_calib.summarization.service import first_sentence
+from lsp_calib.syntax.source_tree import unhurried
 from lsp_calib.values import Generation, ModelIdentity, Prompt, Stop, Token
 
 T = TypeVar("T")
@@ -270,6 +271,7 @@ class Completing(Asking):
         item, layout = line_item_of(payload), host.layouts.of(await host.engine.ready())
         return build_prompt(item.cursor, layout, surroundings_of(item, layout))
 
+    @unhurried()
     def record(self, payload: Plain, answer: Answer) -> Record:
         item, generation = line_item_of(payload), answer.generation
         text = item.offered_as_code(generation.text)

@@ -33,6 +33,7 @@ from lsp_calib.files import read_file
 from lsp_calib.inference.generation.run import GenerationBuilder
 from lsp_calib.inference.models import sidecar
 from lsp_calib.inference.models.cards import ModelCard, locate
+from lsp_calib.syntax.source_tree import unhurried
 from lsp_calib.values import Generation, Observation, Prompt, Stop, Timing, Token
 
 LINES = Task("line", ())
@@ -71,6 +72,7 @@ def recompute_features(path: Path, sources: Path, model: str | None = None, task
     return sum(bool(record.features) for record in records)
 
 
+@unhurried()
 def with_features(
     header: Header,
     records: Sequence[Record],

@@ -235,3 +235,17 @@ def test_our_own_walks_take_no_quadratic_time(text: str) -> None:
 
     quarter, whole = seconds(text[: len(text) // 4]), seconds(text)
     assert whole < 10 * quarter + 0.1
+
+
+def test_records_are_given_longer_so_that_the_load_of_the_machine_decides_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [0.0]
+    for clock in ("perf_counter", "thread_time"):
+        monkeypatch.setattr(source_tree, clock, lambda: now[0])
+    served = source_tree.Deadline(1.0)
+    with source_tree.unhurried():
+        recorded = source_tree.Deadline(1.0)
+    now[0] = 3.0  # three times as slow as a quiet machine
+    assert served.is_over
+    assert not recorded.is_over
