@@ -269,7 +269,8 @@ class Settings:
         "prefetch.enabled",
         _SWITCH,
         True,
-        "in pauses, complete the line after an accepted suggestion; not on battery",
+        "while the cursor rests, evaluate the text around it, and complete the line after an accepted "
+        "suggestion; not on battery",
         see="[When the model is asked](#when-the-model-is-asked)",
     )
     languages: tuple[str, ...] = _setting(
@@ -418,6 +419,14 @@ class Settings:
         "and on the processor, and uses the faster one",
         unset='`"auto"`',
         option="--gpu-layers",
+    )
+    cache_mb: int = _setting(
+        "cacheMb",
+        _whole_number(0, 100_000),
+        250,
+        "the most megabytes of memory for what the model has evaluated at places you have left: going back "
+        "to one costs next to nothing. 0: nothing is kept",
+        see="[What is not computed again](engine.md#what-is-not-computed-again)",
     )
     remote_url: str | None = _setting(
         "remote.url",
@@ -630,7 +639,11 @@ def engine_choice(settings: Settings) -> EngineChoice:
         file = Path(settings.remote_key_file) if settings.remote_key_file else None
         remote = Remote(settings.remote_url, settings.remote_model, file)
     return EngineChoice(
-        model=settings.model, threads=settings.threads, gpu_layers=settings.gpu_layers, remote=remote
+        model=settings.model,
+        threads=settings.threads,
+        gpu_layers=settings.gpu_layers,
+        cache_mb=settings.cache_mb,
+        remote=remote,
     )
 
 

@@ -43,13 +43,15 @@ class EngineChoice:
     """Everything that decides which engine answers, and how. With `remote`, the other fields are not used.
 
     model: a card's name or a GGUF file; None for the best installed one. threads: 0 takes as many as
-    physical cores. gpu_layers: None uses a GPU where it is faster. linger: seconds that the model stays
+    physical cores. gpu_layers: None uses a GPU where it is faster. cache_mb: megabytes of memory for the
+    states of places that were left, 0 for none. linger: seconds that the model stays
     loaded after its last user.
     """
 
     model: str | None = None
     threads: int = 0
     gpu_layers: int | None = None
+    cache_mb: int = 250
     linger: float = 300.0
     remote: Remote | None = None
 

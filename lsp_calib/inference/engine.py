@@ -111,11 +111,15 @@ class Request:
 
 @attrs.frozen
 class LoadedModel:
-    """A loaded model: the identity of its file, the card with its prompt format, and the engine's name."""
+    """A loaded model: the identity of its file, the card with its prompt format, and the engine's name.
+
+    evaluates_ahead: whether a request of 0 tokens is of use to a later one.
+    """
 
     identity: ModelIdentity
     card: ModelCard
     engine: str = ""
+    evaluates_ahead: bool = False
 
 
 StateListener = Callable[[EngineState, str, float | None], None]

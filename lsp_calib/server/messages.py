@@ -189,7 +189,7 @@ class CalibProtocol(LanguageServerProtocol):
         capabilities = result.capabilities
         if not pulls_diagnostics(params.capabilities):
             capabilities.diagnostic_provider = None
-        capabilities.experimental = {"lspCalib": {"badges": BADGES}}
+        capabilities.experimental = {"lspCalib": {"badges": BADGES, "cursor": True}}
         self._server.on_initialize(params, capabilities)  # type: ignore[attr-defined]
         return result
 

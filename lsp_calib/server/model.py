@@ -29,6 +29,16 @@ logger = logging.getLogger(__name__)
 _REMEMBERED = 1000
 
 
+@attrs.define
+class Ahead:
+    """Prompt tokens evaluated where the cursor rested, in this session; of these, those that a later request
+    has reused; seconds of a processor."""
+
+    evaluated: int = 0
+    used: int = 0
+    seconds: float = 0.0
+
+
 class Status:
     """State, model, calibrator of completions, latencies, and numbers: of suggestions shown by tier, of
     completions hidden, of answers withheld by reason, and of answers whose end was cut off by reason."""
@@ -50,6 +60,7 @@ class Status:
         self._counted: set[tuple[str, str]] = set()
         self._latencies: deque[float] = deque(maxlen=200)
         self.answers: Answers | None = None  # of the model that is loaded here
+        self.ahead = Ahead()
         self.loads_again = False  # and has not answered since
         self._closed = False
 
@@ -133,6 +144,7 @@ class Status:
             "withheld": {removal.value: self._withheld[removal] for removal in Removal},
             "cut": {cut.value: self._cut[cut] for cut in Cut},
             "latencyMs": {"p50": p50, "p95": p95},
+            "ahead": {**attrs.asdict(self.ahead), "seconds": round(self.ahead.seconds, 1)},
         }
 
 

@@ -14,7 +14,7 @@ from lsp_calib.settings import SETTINGS, Setting
 # What counts of each folder of a workspace with several. A server has one value of the others for all.
 PER_FOLDER = ("exclude",)
 # What is about one machine, in VS Code under `lspCalib.trusted`: it is not synchronised with others.
-OF_MACHINE = ("model", "threads", "gpuLayers", "remote", "feedback.retentionDays")
+OF_MACHINE = ("model", "threads", "gpuLayers", "cacheMb", "remote", "feedback.retentionDays")
 # The groups of the documentation, and the first parts of the keys in each. The rest choose the model.
 GROUPS = {
     "completions": (

@@ -78,7 +78,7 @@ async def test_the_status_object(connect: Connect) -> None:
     editor = await connect(SCRIPT, text="a")
     await editor.suggestion(0, 1)
     status = await editor.status()
-    counts = {"tiers", "hidden", "withheld", "cut", "latencyMs"}
+    counts = {"tiers", "hidden", "withheld", "cut", "latencyMs", "ahead"}
     what = {"state", "message", "model", "window", "slow", "calibrator", "note", "certificate"}
     assert set(status) == what | counts
     assert (status["state"], status["model"]) == ("ready", "scripted")

@@ -87,6 +87,7 @@ KEYS: dict[str, Values] = {
     "model": TEXT,
     "threads": ([0, 4, 512], [-1, 513, 1.5, "4", True, [], {}]),
     "gpuLayers": (["auto", 0, 100_000], [-1, 100_001, 1.5, "all", True, [], {}]),
+    "cacheMb": ([0, 250, 100_000], [-1, 100_001, 1.5, "250", True, [], {}]),
     "remote.url": (["https://host/v1", "http://localhost:8080"], ["localhost:8080", "ftp://host", 1, []]),
     "remote.model": TEXT,
     "remote.keyFile": TEXT,
@@ -105,7 +106,7 @@ def nested(key: str, value: object) -> dict[str, Any]:
 
 def test_every_setting_is_tested_here_and_there_are_few() -> None:
     assert set(KEYS) == set(SETTINGS)
-    assert len(SETTINGS) <= 28
+    assert len(SETTINGS) <= 29
     fields = {one.name for one in attrs.fields(Settings)}
     assert {one.attribute for one in SETTINGS.values()} == fields - {"given"}
     assert {key for key, setting in SETTINGS.items() if setting.in_workspace} == FREE
