@@ -21,7 +21,7 @@ from lsp_calib import home
 from lsp_calib.characters import in_one_line
 from lsp_calib.exclusion import is_pattern
 from lsp_calib.files import read_file, why
-from lsp_calib.inference.choice import URL_WORDS, EngineChoice, Remote, in_the_clear, is_url
+from lsp_calib.inference.choice import CACHE_MB, URL_WORDS, EngineChoice, Remote, in_the_clear, is_url
 from lsp_calib.languages import ANY, identifier_of, is_choice
 from lsp_calib.values import Override
 
@@ -423,7 +423,7 @@ class Settings:
     cache_mb: int = _setting(
         "cacheMb",
         _whole_number(0, 100_000),
-        250,
+        CACHE_MB,
         "the most megabytes of memory for what the model has evaluated at places you have left: going back "
         "to one costs next to nothing. 0: nothing is kept",
         see="[What is not computed again](engine.md#what-is-not-computed-again)",

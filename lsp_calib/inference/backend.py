@@ -14,6 +14,7 @@ from typing import Protocol, TypeVar
 import attrs
 
 from lsp_calib.errors import ModelFileError, SettingsError
+from lsp_calib.inference.choice import CACHE_MB
 from lsp_calib.inference.engine import Request
 from lsp_calib.values import Generation
 
@@ -74,7 +75,7 @@ class LoadOptions:
     """How a model is loaded.
 
     context: positions for one document. threads: 0 takes as many as physical cores. on_progress: called with
-    the loaded fraction in [0, 1].
+    the loaded fraction in [0, 1]. cache_bytes: for the states of places that are not the active one.
     """
 
     path: Path
@@ -82,6 +83,7 @@ class LoadOptions:
     threads: int = 0
     acceleration: Acceleration = Acceleration()
     on_progress: Callable[[float], None] = lambda _: None
+    cache_bytes: int = CACHE_MB * 10**6
 
 
 @attrs.define
@@ -135,6 +137,8 @@ class Backend(Protocol):
     """The library that runs it, with its version, for people: "llama-cpp-python 0.3.36"."""
     notes: list[str]
     """Messages for the user about how it was loaded: "The GPU could not be used: ..."."""
+    evaluates_ahead: bool
+    """Whether a prompt that is evaluated ahead makes a later request quicker."""
 
     @property
     def counters(self) -> Counters: ...

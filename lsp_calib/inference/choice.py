@@ -18,6 +18,9 @@ URL_WORDS = (
     "an address like http://localhost:8080/v1 or https://host/v1, without a name, password or query in it"
 )
 
+CACHE_MB = 250
+"""What places that may be wanted again take, at most, unless the user says otherwise."""
+
 _DIGITS = re.compile(r"[0-9]+(?:\.[0-9]+){3}\Z")
 _BRACKETS = re.compile(r"\[[^\[\]]+\](?::[0-9]*)?\Z")
 
@@ -43,17 +46,16 @@ class EngineChoice:
     """Everything that decides which engine answers, and how. With `remote`, the other fields are not used.
 
     model: a card's name or a GGUF file; None for the best installed one. threads: 0 takes as many as
-    physical cores. gpu_layers: None uses a GPU where it is faster. cache_mb: megabytes of memory for the
-    states of places that were left, 0 for none. linger: seconds that the model stays
-    loaded after its last user.
+    physical cores. gpu_layers: None uses a GPU where it is faster. linger: seconds that the model stays
+    loaded after its last user. cache_mb: megabytes for the places that are kept beside the active one.
     """
 
     model: str | None = None
     threads: int = 0
     gpu_layers: int | None = None
-    cache_mb: int = 250
     linger: float = 300.0
     remote: Remote | None = None
+    cache_mb: int = CACHE_MB
 
 
 def is_url(text: str) -> bool:

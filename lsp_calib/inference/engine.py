@@ -72,7 +72,7 @@ class Request:
     """One generation, ended by the line's end or the function's, the end of the text or `max_tokens`.
 
     max_tokens: 0 only evaluates the prompt ahead, for later interactive requests that begin alike; an
-        engine may ignore it.
+        engine may ignore it, see `LoadedModel.evaluates_ahead`.
     document: where this is not empty, a later interactive request of the same client for the same document
         supersedes this one (SupersededError).
     one_line: stop at the line's end.
@@ -113,7 +113,7 @@ class Request:
 class LoadedModel:
     """A loaded model: the identity of its file, the card with its prompt format, and the engine's name.
 
-    evaluates_ahead: whether a request of 0 tokens is of use to a later one.
+    evaluates_ahead: whether a request without tokens to generate (`max_tokens`) makes a later one quicker.
     """
 
     identity: ModelIdentity

@@ -82,6 +82,8 @@ class ScriptedRun:
 
 
 class ScriptedModel:
+    evaluates_ahead = False
+
     def __init__(self, options: LoadOptions) -> None:
         if options.path.stem == "bad":
             raise ModelFileError(f"The model file {options.path} is bad.")

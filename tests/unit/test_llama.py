@@ -427,6 +427,12 @@ class TestAhead:
         assert ahead.text == ""
         assert ahead.tokens == ()
         assert model.counters.prompt_tokens - before == ahead.timing.prompt_tokens > 100
+        assert ahead.timing.prompt_reused == 0
+        assert 0 < ahead.timing.decode_ms <= ahead.timing.prompt_ms
+        again = generate(model, request(LONG, most=0, priority=Priority.IDLE)).timing
+        assert again.prompt_reused == again.prompt_tokens, (
+            "as an answer at rest is told of what is there already"
+        )
         asked = generate(model, request(LONG + "value_12 = "))
         assert asked.timing.prompt_tokens - asked.timing.prompt_reused < 12
 

@@ -170,6 +170,7 @@ async def test_it_says_which_bytes_the_model_is(model_card: ModelCard) -> None:
         await engine.close()
     assert loaded.card == model_card
     assert (loaded.identity.name, loaded.identity.sha256) == (model_card.name, model_card.sha256)
+    assert loaded.evaluates_ahead
     assert [state for state, _ in states if state is not EngineState.LOADING] == [
         EngineState.STARTING,
         EngineState.READY,

@@ -42,7 +42,7 @@ from lsp_calib.inference.process.client import ModelProcess
 from lsp_calib.inference.process.protocol import Place
 
 CONTEXT = 2048  # of a model without a card
-HELLO = msgspec.to_builtins(protocol.Hello(threads=0, gpu_layers=None, linger=0.0))
+HELLO = msgspec.to_builtins(protocol.Hello(threads=0, gpu_layers=None, linger=0.0, cache_mb=0))
 PATIENCE = 30.0
 
 

@@ -75,8 +75,8 @@ REQUEST = msgspec.to_builtins(Request(Prompt(((Segment.TEXT, "a"),), "b", "v"), 
 GENERATION = msgspec.to_builtins(Generation("x", (Token(1, -0.5, 0.0, "x"),), Stop.LINE, Timing()))
 PROMPT = REQUEST["prompt"]
 (TOKEN,) = GENERATION["tokens"]
-HELLO = protocol.Hello(2, 3, 4.5)
-LOADED = protocol.Loaded("abc", "an engine", ("a note",), "cpu", tried=True)
+HELLO = protocol.Hello(2, 3, 4.5, 100)
+LOADED = protocol.Loaded("abc", "an engine", ("a note",), "cpu", tried=True, evaluates_ahead=True)
 
 
 def received(stream: bytes) -> list[protocol.Message]:

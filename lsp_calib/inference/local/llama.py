@@ -114,6 +114,8 @@ class LlamaModel:
     it works without and says so in `notes`.
     """
 
+    evaluates_ahead = True
+
     def __init__(self, options: LoadOptions) -> None:
         self.name = f"llama-cpp-python {llama_cpp.__version__}"
         self.notes: list[str] = []

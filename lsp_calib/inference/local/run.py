@@ -7,6 +7,7 @@ costs nothing where they are cached. So a run can resume whatever happened in be
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -205,14 +206,30 @@ class AheadRun:
     def __init__(self, evaluator: LocalEvaluator, prompt: list[int]) -> None:
         self._evaluator = evaluator
         self._tokens = prompt
+        self._reused: int | None = None
+        self._seconds = self._decode_ms = 0.0
 
     def advance(self) -> Generation:
         """Continue until the end. Raises Interrupted (call again to resume), EngineError."""
         decoder = self._evaluator.decoder
-        sequence = decoder.sequence_ahead(self._tokens)
-        if sequence is not None:
-            decoder.evaluate(sequence, self._tokens, 0, urgent=False)
-        return Generation("", (), Stop.LENGTH, Timing(prompt_tokens=len(self._tokens)))
+        began, decoded = time.perf_counter(), decoder.counters.decode_ms
+        try:
+            sequence = decoder.sequence_ahead(self._tokens)
+            if sequence is not None:
+                if self._reused is None:
+                    self._reused = decoder.reuse(sequence, self._tokens, len(self._tokens), len(self._tokens))
+                decoder.evaluate(sequence, self._tokens, 0, urgent=False)
+        finally:
+            self._seconds += time.perf_counter() - began
+            self._decode_ms += decoder.counters.decode_ms - decoded
+        timing = Timing(
+            prompt_tokens=len(self._tokens),
+            prompt_reused=self._reused or 0,
+            prompt_ms=1e3 * self._seconds,
+            total_ms=1e3 * self._seconds,
+            decode_ms=self._decode_ms,
+        )
+        return Generation("", (), Stop.LENGTH, timing)
 
 
 class LocalGenerationRun(GenerationRun):

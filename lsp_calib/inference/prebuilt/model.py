@@ -288,6 +288,8 @@ class PrebuiltModel:
     server cannot be stopped inside an evaluation. The number of threads stays as it was at the start.
     """
 
+    evaluates_ahead = False
+
     def __init__(self, options: LoadOptions) -> None:
         self.name = f"xllamacpp {xllamacpp.__version__}"
         self.notes: list[str] = []

@@ -301,7 +301,13 @@ def _load(
         factory = find()
         wanted = options.result()
         broker.tell("loading", fraction=0.0)
-        load = LoadOptions(path, arguments.context, wanted.threads, on_progress=progress)
+        load = LoadOptions(
+            path,
+            arguments.context,
+            wanted.threads,
+            on_progress=progress,
+            cache_bytes=wanted.cache_mb * 10**6,
+        )
         question = acceleration.Question(factory.hardware(), wanted.gpu_layers, converted.slow(path), sha256)
         # The remembered acceleration, unless that has just crashed.
         choice = None if arguments.careful else question.recall()
@@ -319,7 +325,14 @@ def _load(
         broker.tell("failed", kind=protocol.kind_of(error), message=said)
         return None
     notes = tuple(filter(None, (acceleration.note(choice), *backend.notes)))
-    loaded = protocol.Loaded(sha256, backend.name, notes, choice.acceleration.name, choice.was_tried)
+    loaded = protocol.Loaded(
+        sha256,
+        backend.name,
+        notes,
+        choice.acceleration.name,
+        choice.was_tried,
+        backend.evaluates_ahead,
+    )
     broker.tell("ready", **msgspec.to_builtins(loaded))
     return backend
 

@@ -218,7 +218,7 @@ class ModelProcess:
         with contextlib.suppress(ValueError):
             if (wanted := float(os.environ.get("LSP_CALIB_LINGER", ""))) >= 0.0:
                 linger = min(wanted, sys.float_info.max)
-        self._hello = protocol.Hello(choice.threads, choice.gpu_layers, linger)
+        self._hello = protocol.Hello(choice.threads, choice.gpu_layers, linger, choice.cache_mb)
         self._on_state = on_state
         self._connection: ProcessConnection | None = None
         self._starting: asyncio.Task[None] | None = None
@@ -242,7 +242,7 @@ class ModelProcess:
         loaded = (await self._ready()).ready.result()
         assert self._card is not None
         identity = ModelIdentity(self._card.name, self._card.quantisation, loaded.sha256)
-        return LoadedModel(identity, self._card, loaded.engine)
+        return LoadedModel(identity, self._card, loaded.engine, loaded.evaluates_ahead)
 
     async def generate(self, request: Request) -> Generation:
         """Raises ModelError, EngineDiedError (the next request starts a new process), SupersededError,

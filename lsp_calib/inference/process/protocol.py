@@ -5,7 +5,7 @@ A frame is 4 bytes (big-endian length) and that many bytes of UTF-8 JSON. Both e
 and msgspec checks it: msgspec's own parser refuses the lone surrogates that editors send.
 
 Client to process
-    {"op": "hello", "linger": float, "threads": int, "gpu_layers": int | null}
+    {"op": "hello", "linger": float, "threads": int, "gpu_layers": int | null, "cache_mb": int}
     {"op": "generate", "id": int, "request": {...}}        the fields of `Request`
     {"op": "cancel" | "stats", "id": int}
     {"op": "restart"}
@@ -66,12 +66,14 @@ class Hello(msgspec.Struct, frozen=True):
     """A client's first message: how it wants the model loaded, which counts of the first client.
 
     threads: 0 takes as many as physical cores. gpu_layers: None uses a GPU where it is faster. linger:
-    seconds the process stays after its last client.
+    seconds the process stays after its last client. cache_mb: megabytes for the places that are kept beside
+    the active one.
     """
 
     threads: Count
     gpu_layers: Count | None
     linger: Annotated[float, Meta(ge=0.0, le=sys.float_info.max)]
+    cache_mb: Count
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -79,6 +81,7 @@ class Loaded(msgspec.Struct, frozen=True):
 
     engine: the library or program that runs it. notes: messages for the user about how it was loaded.
     acceleration: the name of the hardware features it uses. tried: whether a trial with them succeeded.
+    evaluates_ahead: as for `LoadedModel`.
     """
 
     sha256: str
@@ -86,6 +89,7 @@ class Loaded(msgspec.Struct, frozen=True):
     notes: tuple[str, ...]
     acceleration: str
     tried: bool
+    evaluates_ahead: bool
 
 
 class Stats(msgspec.Struct, frozen=True):
