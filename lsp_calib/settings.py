@@ -269,8 +269,8 @@ class Settings:
         "prefetch.enabled",
         _SWITCH,
         True,
-        "while the cursor rests, evaluate the text around it, and complete the line after an accepted "
-        "suggestion; not on battery",
+        "while the cursor rests, evaluate the text around it, so that the first key waits less, and complete "
+        "the line after an accepted suggestion; not on battery",
         see="[When the model is asked](#when-the-model-is-asked)",
     )
     languages: tuple[str, ...] = _setting(

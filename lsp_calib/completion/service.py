@@ -45,6 +45,7 @@ from lsp_calib.values import (
     Suggestion,
     Sure,
     Tier,
+    Timing,
 )
 
 if TYPE_CHECKING:
@@ -331,10 +332,12 @@ class CompletionService:
         document: str = "",
         hide_below: float | None = 0.0,
         lead: str = "",
+        timed: Callable[[Timing], object] = lambda _: None,
     ) -> Completion | Nothing:
         """The completion of the line at `cursor`, if the model has one to offer there.
 
-        document: where given, a later interactive request for the same document supersedes this one.
+        document: where given, a later interactive request for the same document supersedes this one. timed:
+        is told how long the model took, whatever becomes of its answer.
         lead: what it should begin with. An engine that cannot force it gives the model's own answer; the lead
         counts like all other text of an answer.
         hide_below: a completion that is less likely to survive is hidden; 0: none is. None: `HIDE_BELOW`.
@@ -353,6 +356,7 @@ class CompletionService:
         # While the model works; the evidence waits for it.
         asyncio.get_running_loop().run_in_executor(None, features.read, cursor)
         generation = await self._engine.generate(request)
+        timed(generation.timing)
         lead = lead if generation.led else ""
         if generation.stop is Stop.LENGTH:
             return Nothing(Removal.NEVER_ENDED, "", key, lead)
@@ -412,6 +416,12 @@ class CompletionService:
                 explored = completion.with_confidence(marked(confidence, hiding.below))
                 return attrs.evolve(explored, shown_probability=EXPLORED, explored=hiding)
         return completion if prose is None else as_prose(completion, prose)
+
+    async def evaluation(self, cursor: Cursor, *, document: str = "") -> Request:
+        """The request that only evaluates the prompt for a completion at `cursor`, see `Request.max_tokens`.
+        document: as for `complete`. Raises ModelError or EngineError if there is no model."""
+        prompt = await self._prompt(await self._engine.ready(), cursor, document)
+        return Request(prompt, 0, Priority.IDLE, document=document)
 
     def typed_along(
         self, known: Completion, typed: int, *, refuted: float = 0.0, document: str = ""

@@ -71,6 +71,8 @@ def set_up_log(log_file: Path | None) -> None:
         handlers=[handler],
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
+    # What is read in a file: from the cursor's rest to the suggestion.
+    logging.getLogger("lsp_calib").setLevel(logging.DEBUG if log_file else logging.WARNING)
     # At lower levels pygls logs every message.
     logging.getLogger("pygls").setLevel(logging.ERROR)
     # At INFO it logs the address of every request.

@@ -204,12 +204,16 @@ class IdleWork:
         if self._task is not None and self._stops:
             self._task.cancel()
 
+    async def ended(self) -> None:
+        """Wait for the end of what is begun."""
+        if self._task is not None:
+            await asyncio.wait({self._task})
+
     async def close(self) -> None:
         """End it for good."""
         self._closed = self._stops = True
         self.stop()
-        if self._task is not None:
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self.ended()
 
     def _begin(self) -> None:
         if self._task is None or self._task.done():

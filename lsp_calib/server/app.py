@@ -265,6 +265,7 @@ class Session:
         if (document := self._connection.open_document(uri)) is None:
             return
         change = self.documents.changed(document)
+        _tell(change, self.completions.ahead.changed)  # what it evaluates is of another place now
         # The tracking first: it knows what the change has inserted.
         for inserted, line in self.suggestions.changed(change):
             self.completions.inserted(inserted, line)
@@ -286,6 +287,7 @@ class Session:
 
     def asked(self, uri: str, cursor: Cursor) -> None:
         """The user, or the editor, asks for a completion."""
+        self.completions.ahead.asked(uri, cursor)
         self._estimator.reload()
         self.suggestions.requested(uri, cursor.own_line)
         self.summaries.place = uri, cursor.own_line
@@ -301,6 +303,7 @@ class Session:
     def loaded(self, model: LoadedModel) -> None:
         self._complain()
         self.learning.begin()  # perhaps labels are left from an earlier session
+        self.completions.ahead.go_on()
         self.summaries.requests.loaded(model.identity)
         self.summaries.ahead.wait()
 

@@ -6,6 +6,7 @@ The arguments of commands are checked. A LspCalibError is an answer with its mes
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from lsp_calib.server.summaries import Target
     from lsp_calib.values import Suggestion
 
+logger = logging.getLogger(__name__)
 Arguments = tuple[Any, ...]
 # A week.
 _MOST_MINUTES = 10_080
@@ -59,6 +61,17 @@ def register(server: CalibServer) -> None:
         cursor = cursor_at(document, params.position)
         found = await ls.session.completions.menu(document, cursor, params.context)
         return types.CompletionList(found is not None, _items(ls, document, cursor, found or ()))
+
+    @server.feature("lsp-calib/cursor")
+    def cursor(ls: CalibServer, params: Any) -> None:
+        """Where the cursor is now."""
+        try:
+            named = params["textDocument"]["uri"]
+            uri, position = _place(({"uri": named, "position": params["position"]},))
+        except (TypeError, LookupError, JsonRpcInvalidParams):
+            logger.warning("Ignored lsp-calib/cursor of the editor: it names no place in a document.")
+            return
+        ls.session.completions.ahead.told(uri, position)
 
     @server.command("lsp-calib.accepted")
     async def accepted(ls: CalibServer, *arguments: Any) -> None:
@@ -189,6 +202,7 @@ def register(server: CalibServer) -> None:
 
     @server.feature(types.TEXT_DOCUMENT_HOVER)
     async def hover(ls: CalibServer, params: types.HoverParams) -> types.Hover | None:
+        ls.session.completions.ahead.seen(params.text_document.uri, params.position)
         return await ls.session.summaries.hover(params)
 
     @server.feature(types.TEXT_DOCUMENT_CODE_LENS, types.CodeLensOptions(resolve_provider=False))
@@ -201,6 +215,8 @@ def register(server: CalibServer) -> None:
     async def actions(
         ls: CalibServer, params: types.CodeActionParams
     ) -> list[types.CodeAction | types.Command] | None:
+        if params.range.start == params.range.end:
+            ls.session.completions.ahead.seen(params.text_document.uri, params.range.start)
         return await ls.session.summaries.actions(params)
 
 

@@ -29,9 +29,10 @@ from lsp_calib.completion.reasons import Nothing, Refusal, Removal
 from lsp_calib.completion.related_code import Nearby, Neighbourhood, OpenFile
 from lsp_calib.completion.service import Completion, CompletionService, Decide, beginning_with
 from lsp_calib.errors import LspCalibError, NoModelError, RequestCancelledError
-from lsp_calib.inference.engine import EngineState, Priority
+from lsp_calib.inference.engine import EngineState
 from lsp_calib.languages import suffix_of
 from lsp_calib.server.admission import Admission
+from lsp_calib.server.ahead import Place, WorkAhead
 from lsp_calib.server.documents import (
     CalibDocument,
     DocumentClosed,
@@ -58,8 +59,6 @@ BUSY_PAUSE = 0.03
 LOADS_AGAIN = 1.0
 # Seconds after a change from which on a request for the menu is of no key: editors wait a quarter at most.
 AT_REST = 1.0
-# Seconds between an insertion and the start of the work on the next line.
-AHEAD_PAUSE = 0.05
 
 Outcome = Completion | Nothing
 
@@ -135,10 +134,13 @@ class Completions:
         )
         self._last: dict[str, LastRequest] = {}  # by document, the latest one at the end
         self._running: dict[str, tuple[_Run, asyncio.Task[Outcome]]] = {}
-        self._next: tuple[str, asyncio.Task[None]] | None = None  # a document, and the work on its next line
         self._menu_asked: dict[str, int] = {}  # by document, after how many changes
         self._neighbourhood = Neighbourhood()
         self._memory = CompletionMemory(self._key, self._typed_along)
+        self.ahead = WorkAhead(
+            *(self._connection, self._model, self._admission, self._status, self._service, self._memory),
+            in_comments=lambda: self._in_comments,
+        )
         self._alternatives = DerivedSuggestions(
             self._make_alternatives,
             is_stale=lambda made: any(self._tracking.is_settled(one.suggestion.id) for one in made),
@@ -219,6 +221,7 @@ class Completions:
                 last.nothing = Nothing(Refusal.SUPERSEDED)
             return False
         self._status.shown(completion.suggestion)
+        logger.debug("A suggestion goes to the editor, from %s.", completion.suggestion.source)
         return True
 
     async def newest(
@@ -391,6 +394,7 @@ class Completions:
         # Some editors open a document twice: drop the data of the first time, but follow what was suggested.
         self.forget(document.uri)
         self._note_menu_off(document.uri)
+        self.ahead.opened(document)
 
     def closed(self, closed: DocumentClosed) -> None:
         self.forget(closed.uri)
@@ -398,13 +402,14 @@ class Completions:
     def paused(self, message: str) -> None:
         """Stop the work for all documents; what is remembered of them stays. message: as of `Pause`."""
         if not message:
+            self.ahead.go_on()
             return
         why = Nothing(Refusal.PAUSED, message)
         unfinished = {uri for uri, (_, task) in self._running.items() if not task.done()}
         for uri in {*unfinished, *self._alternatives.stop(), *self._blocks.stop()}:
             self._stop(uri)
             self.refused(uri, why)  # so that the suggestion that waits for the others is not shown
-        self._give_way()
+        self.ahead.give_way()
 
     def settings_changed(self) -> None:
         for document in self._connection.open_documents():
@@ -414,6 +419,7 @@ class Completions:
                 if asked is not None:
                     self.refused(document.uri, excluded)
         self._nearby.clear()  # they may show what is excluded now
+        self.ahead.go_on()
 
     def forget_replies(self) -> None:
         """Drop the remembered completions: their confidence, tier or hiding is out of date.
@@ -428,8 +434,7 @@ class Completions:
         """Drop everything about a document, and stop the work for it."""
         self._stop(uri)
         self._menu_asked.pop(uri, None)
-        if self._next is not None and self._next[0] == uri:
-            self._give_way()
+        self.ahead.forget(uri)
         self._last.pop(uri, None)
         for part in (self._memory, self._service, self._alternatives, self._blocks):
             part.forget(uri)
@@ -438,10 +443,9 @@ class Completions:
         """Stop all work, and wait for its end."""
         tasks: list[asyncio.Task[Any]] = [task for _, task in self._running.values()]
         tasks += [run.before for run, _ in self._running.values() if run.before is not None]
-        tasks += [self._next[1]] if self._next else []
         for uri in list(self._running):
             self.forget(uri)
-        self._give_way()
+        await self.ahead.close()
         await self._alternatives.close()
         await self._blocks.close()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -564,9 +568,9 @@ class Completions:
                 is_out = await self._service.keeps_out(at, self._in_comments, document=file)
                 if is_out and not run.in_comments:
                     return Nothing(Refusal.COMMENT)
-            if self._next is not None:
-                self._give_way()
-            own = await self._service.complete(at, document=file, hide_below=below, lead=lead)
+            self.ahead.give_way()
+            timed = partial(self.ahead.answered, Place(document.uri, at.own_line, at.column))
+            own = await self._service.complete(at, document=file, hide_below=below, lead=lead, timed=timed)
         except RequestCancelledError:
             return Nothing(Refusal.SUPERSEDED)
         except LspCalibError as error:
@@ -620,19 +624,11 @@ class Completions:
         """A change has inserted a suggestion in a line, and perhaps the rest of its block below it: complete
         the next line."""
         document = self._connection.open_document(uri)
-        # A request to another machine takes its time, and may cost money.
-        if document is None or self._connection.settings.remote_url is not None:
+        if document is None or not self.ahead.may_work_in(document):
             return
-        if not (self._connection.settings.prefetch and self._admission.may_work_ahead()):
-            return
-        if self._admission.excluded(document) or self._admission.unwanted(document.language):
-            return
-        self._give_way()
         line += self._accepted_below(uri, document.bare_lines[line : line + MOST_LINES])
         lines, first = document.in_its_text()
-        cursor = next_place(lines, first + line, document.language)
-        if not in_data(cursor) and self._memory.recall(document.file, cursor) is None:
-            self._next = uri, asyncio.create_task(self._complete_ahead(document, cursor))
+        self.ahead.complete_next(document, next_place(lines, first + line, document.language))
 
     def _accepted_below(self, uri: str, lines: Sequence[str]) -> int:
         """How many of the lines below the first the user has accepted with it. lines: from that one on."""
@@ -642,30 +638,11 @@ class Completions:
             same += 1
         return max(same - 1, 0)
 
-    async def _complete_ahead(self, document: CalibDocument, cursor: Cursor) -> None:
-        await asyncio.sleep(AHEAD_PAUSE)
-        below, file = self._connection.settings.hide_below, document.file
-        try:
-            if await self._service.keeps_out(cursor, self._in_comments, document=file):
-                return
-            outcome = await self._service.complete(cursor, Priority.IDLE, document=file, hide_below=below)
-        except LspCalibError as error:
-            logger.debug("Not completed ahead: %s", error)
-            return
-        if below == self._connection.settings.hide_below:
-            self._memory.remember(file, cursor, outcome)
-
     @property
     def _in_comments(self) -> bool | None:
         """Whether completions come in comments by themselves; None: as the model's card says."""
         comments = self._connection.settings.comments
         return None if comments is None else comments == "on"
-
-    def _give_way(self) -> None:
-        """The model is needed, in whatever document: stop completing the next line."""
-        if self._next is not None:
-            self._next[1].cancel()
-            self._next = None
 
     # What the model sees besides the document.
 

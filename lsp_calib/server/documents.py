@@ -81,15 +81,16 @@ class Change:
     """One change of a document, as the editor sends it.
 
     line: its first line, from 0. removed, inserted: how many lines it touched, before and after; 1 within a
-        line. small: of one character at most. text: what came. empty: whether nothing went. extends: whether
-        it begins with what went, as where a menu completes a word. whole_lines: whether lines went and came
-        with their ends.
+        line. small: of one character at most. end: line and column behind what came, where the cursor is now
+        if somebody typed it. text: what came. empty: whether nothing went. extends: whether it begins with
+        what went, as where a menu completes a word. whole_lines: whether lines went and came with their ends.
     """
 
     line: int
     removed: int
     inserted: int
     small: bool
+    end: tuple[int, int]
     text: str = attrs.field(default="", repr=False)
     empty: bool = False
     extends: bool = False
@@ -220,7 +221,7 @@ class CalibDocument(TextDocument):
     def _edit(self, span: types.Range, text: str) -> Change:
         """Put a text in the place of another."""
         (line, column), (end, end_column) = self.place_of(span.start), self.place_of(span.end)
-        went = self._lines[line][column:end_column] if line == end else ""
+        went, came = self._lines[line][column:end_column] if line == end else "", split_lines(text)
         new = self._lines[line][:column] + text + self._lines[end][end_column:] + self._ends[end]
         first = line
         if line and self._ends[line - 1] == "\r" and new.startswith("\n"):  # these are one end now
@@ -234,6 +235,7 @@ class CalibDocument(TextDocument):
             removed=end - line + 1,
             inserted=text.count("\n") + 1,
             small=len(text) <= 1 and line == end and end_column - column <= 1,
+            end=(line + len(came) - 1, len(came[-1]) + (column if len(came) == 1 else 0)),
             text=text,
             empty=(line, column) == (end, end_column),
             extends=line == end and text.startswith(went),
@@ -248,7 +250,9 @@ def _difference(old: Lines, new: Lines) -> list[Change]:
     if not went and not came:
         return []
     small = len(went) == len(came) == 1 and abs(len(went[0]) - len(came[0])) <= 1
-    return [Change(above, len(went), len(came), small, "\n".join(came))]
+    same = shared_ends(went[-1], came[-1])[1] if went and came else 0  # characters behind the change
+    end = (above + len(came) - 1, len(came[-1]) - same) if came else (above, 0)
+    return [Change(above, len(went), len(came), small, end, "\n".join(came))]
 
 
 class Notebook:

@@ -26,6 +26,10 @@ SCRIPT is a JSON file, all of its keys optional:
     afterLabels  {"soon", "idle"}: seconds after labels, see `server.messages.Pace`
     hoverSeconds seconds that a hover waits for its summary
     menuSeconds  seconds that the menu waits for the model
+    restsAfter   seconds after which the place of the cursor is evaluated; only with this does the engine
+                 evaluate ahead
+    evaluation   fields of the answer to that, see `values.Timing`, and "heldUntil"
+    aheadBudget  processor seconds for evaluating ahead in any two minutes
     summariesAfter  seconds after which summaries are made ahead; an hour unless given
     fileSeconds  how long the search for examples takes to read a file, at least
     supplies     the folder that lists mains adapters and batteries; none unless given
@@ -99,6 +103,8 @@ class ScriptedEngine:
         text = "".join(text for _, text in request.prompt.segments) + request.prompt.forced
         idle, background = request.priority.name == "IDLE", request.priority.name == "BACKGROUND"
         line = text.rsplit("\n", 1)[-1]
+        if not request.max_tokens:
+            return await self._evaluate(line, text)
         summary = request.prompt.version.startswith("summary")
         answer = self._answer("summary" if summary else "line", line)
         from lsp_calib.inference.engine import Observe
@@ -123,6 +129,22 @@ class ScriptedEngine:
             raise
         self._note("answered", line=line)
         return _generation(answer, request)
+
+    async def _evaluate(self, line: str, text: str) -> Generation:
+        """A prompt that is evaluated ahead."""
+        from lsp_calib.values import Generation, Stop, Timing
+
+        timing = {"prompt_tokens": 300, "prompt_reused": 20, "prompt_ms": 70.0}
+        timing.update(self._script.get("evaluation", {}))
+        held = timing.pop("heldUntil", None)
+        self._note("evaluates", line=line, prompt=text)
+        try:
+            await _appears(held)
+        except asyncio.CancelledError:
+            self._note("evaluation cancelled", line=line)
+            raise
+        self._note("evaluated", line=line)
+        return Generation("", (), Stop.LENGTH, Timing(**timing))
 
     async def restart(self) -> None:
         await asyncio.sleep(self._script.get("restartSeconds", 0))
@@ -168,7 +190,8 @@ class ScriptedEngine:
             comments=self._script.get("comments", True),
         )
         self._on_state(self._states.READY, "The script is ready.", None)
-        return LoadedModel(ModelIdentity("scripted", "Q0", sha256), card)
+        ahead = "restsAfter" in self._script
+        return LoadedModel(ModelIdentity("scripted", "Q0", sha256), card, evaluates_ahead=ahead)
 
     def _answer(self, kind: str, line: str) -> dict[str, Any]:
         if kind == "summary":
@@ -314,6 +337,11 @@ def make_server(script: dict[str, Any], replace: Replace = setattr) -> CalibServ
         from lsp_calib.server import completion
 
         replace(completion, "PATIENCE", seconds)
+    for key, constant in (("restsAfter", "REST"), ("aheadBudget", "BUDGET")):
+        if key in script:
+            from lsp_calib.server import ahead
+
+            replace(ahead, constant, script[key])
     if (patience := script.get("hoverSeconds")) is not None:
         server.client_traits = ClientTraits(hover_patience=patience)
     server.pace = _pace(script)

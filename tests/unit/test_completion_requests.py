@@ -17,7 +17,7 @@ from lsp_calib.completion.service import Completion
 from lsp_calib.server.completion import Completions, Outcome
 from lsp_calib.server.documents import CalibDocument
 from lsp_calib.settings import Settings
-from lsp_calib.values import Evidence, ModelIdentity
+from lsp_calib.values import Evidence, ModelIdentity, Timing
 
 URI = "file:///a.py"
 DOCUMENT = CalibDocument(URI, "", language_id="python")
@@ -33,7 +33,13 @@ class Service:
         self.cancelled: list[int] = []
 
     async def complete(
-        self, cursor: Cursor, *, document: str, hide_below: float | None, lead: str
+        self,
+        cursor: Cursor,
+        *,
+        document: str,
+        hide_below: float | None,
+        lead: str,
+        timed: Callable[[Timing], object],
     ) -> Completion:
         assert (document, hide_below, lead) == (URI, 0.0, "")
         self.asked.append(cursor.column)
@@ -42,6 +48,7 @@ class Service:
         except asyncio.CancelledError:
             self.cancelled.append(cursor.column)
             raise
+        timed(Timing())
         made = attrs.evolve(suggestion("x", f"at {cursor.line}"), text=self.text)
         return Completion(made, cursor, Evidence((-0.1,)), ModelIdentity("m", "", ""), "p1")
 

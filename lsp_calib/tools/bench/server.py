@@ -21,7 +21,7 @@ from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.inference.models.cards import ModelCard, card_for_file, choose
 from lsp_calib.inference.process.client import ModelProcess
 from lsp_calib.inference.process.protocol import Stats
-from lsp_calib.server.completion import AHEAD_PAUSE
+from lsp_calib.server.ahead import AHEAD_PAUSE
 from lsp_calib.settings import Settings
 from lsp_calib.tools.client import SERVER, Editor
 
