@@ -3,6 +3,7 @@
 import * as vscode from 'vscode';
 import { CloseAction, ErrorAction, LanguageClient, RevealOutputChannelOn, type ErrorHandler, type Middleware } from 'vscode-languageclient/node';
 import type { BadgeView } from './badge';
+import { CursorFeature } from './cursor';
 import type { Installer } from './install/installer';
 import type { LateAnswers } from './late';
 import type { ReportView } from './report';
@@ -225,6 +226,7 @@ export class Session {
       middleware: this.middleware(),
       markdown: { isTrusted: false, supportHtml: false },
     });
+    client.registerFeature(new CursorFeature(client));
     this.client = client;
     client.onNotification('lsp-calib/status', (state: Status) => {
       if (this.client === client) {

@@ -38,6 +38,7 @@ export class LanguageClient {
   }
 
   onNotification(): void {}
+  registerFeature(): void {}
   error(): void {}
   async sendNotification(method: string): Promise<void> {
     notified.push(method);

@@ -54,7 +54,9 @@ export class ThemeColor {
 }
 
 export const DecorationRangeBehavior = { ClosedClosed: 1 };
-export const Disposable = { from: () => nothing };
+export const Disposable = {
+  from: (...all: { dispose(): unknown }[]) => ({ dispose: () => all.forEach((one) => one.dispose()) }),
+};
 
 function tree(valueOf: (values: Values) => unknown): Record<string, unknown> {
   const all: Record<string, unknown> = {};
@@ -88,7 +90,7 @@ export const folders: { name: string; uri: { toString(): string } }[] = [];
 function on(name: string) {
   return (listener: (event: unknown) => unknown) => {
     listeners.set(name, listener);
-    return nothing;
+    return { dispose: () => listeners.delete(name) };
   };
 }
 
@@ -131,7 +133,10 @@ export const workspace = {
   }),
 };
 export const commands = { registerCommand, executeCommand: vi.fn(async () => undefined) };
-export const languages = { getDiagnostics: () => [] };
+export const languages = {
+  getDiagnostics: () => [],
+  match: (schemes: string[], { uri }: { uri: { scheme: string } }) => (schemes.includes(uri.scheme) ? 10 : 0),
+};
 export const Uri = { parse: (text: string) => ({ toString: () => text }) };
 export const ProgressLocation = { Notification: 1, Window: 2 };
 export const ConfigurationTarget = { Global: 1 };

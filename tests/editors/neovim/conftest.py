@@ -11,6 +11,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "server"))
 sys.path.insert(0, str(Path(__file__).parents[2] / "programs"))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))
 
 from nvim import NVIM, SOURCE, Neovim, scripted, short_folder

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))
 
 from editor import SERVER, SOURCE, VSCode, browser_flags, environment_with_model

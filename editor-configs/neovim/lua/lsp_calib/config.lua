@@ -1,6 +1,6 @@
 -- The configuration of the language client: as lsp/lsp_calib.lua takes it, and setup().
 local M = {}
-local badges, notice = require('lsp_calib.badges'), require('lsp_calib.notice')
+local badges, cursor, notice = require('lsp_calib.badges'), require('lsp_calib.cursor'), require('lsp_calib.notice')
 local server, status = require('lsp_calib.server'), require('lsp_calib.status')
 local INSTALL = "pip install 'lsp-calib[local]' (or pipx), or name its path in cmd; then :LspCalib restart"
 local CMD = { 'lsp-calib', 'serve', '--trust-editor' }
@@ -13,6 +13,7 @@ local function start()
   local group = vim.api.nvim_create_augroup('lsp_calib', {})
   badges.set_highlights()
   status.suggestions().start(group)
+  cursor.start(group)
   vim.api.nvim_create_autocmd('ColorScheme', { group = group, callback = badges.set_highlights })
   vim.api.nvim_create_autocmd('LspProgress', { group = group, callback = status.on_progress })
 end
@@ -81,7 +82,10 @@ function M.make(opts)
       badges.take(client.server_capabilities)
       status.suggestions().watch(client)
     end,
-    on_attach = function(_, buf) status.suggestions().attach(buf) end,
+    on_attach = function(_, buf)
+      status.suggestions().attach(buf)
+      cursor.moved()
+    end,
     on_exit = on_exit,
   }
   return M.made
