@@ -204,6 +204,11 @@ class IdleWork:
         if self._task is not None and self._stops:
             self._task.cancel()
 
+    @property
+    def is_at_work(self) -> bool:
+        """Whether it is begun, and not being stopped."""
+        return self._task is not None and not (self._task.done() or self._task.cancelling())
+
     async def ended(self) -> None:
         """Wait for the end of what is begun."""
         if self._task is not None:

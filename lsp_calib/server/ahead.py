@@ -70,25 +70,25 @@ class Budget:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._spent: deque[tuple[float, float]] = deque()  # when, how much
+        self._spent: deque[tuple[float, float]] = deque()  # until when it counts, how much
 
     def spend(self, seconds: float) -> None:
-        self._spent.append((self._clock(), seconds))
+        self._spent.append((self._clock() + WINDOW, seconds))
 
     def left(self) -> float:
-        while self._spent and self._spent[0][0] <= self._clock() - WINDOW:
+        while self._spent and self._spent[0][0] <= self._clock():
             self._spent.popleft()
         return BUDGET - sum(seconds for _, seconds in self._spent)
 
     def wait(self) -> float:
         """Seconds until enough is left to begin; 0 if it is."""
         left, now = self.left(), self._clock()
-        until = now
-        for at, seconds in self._spent:
+        freed = now
+        for until, seconds in self._spent:
             if left >= _LEAST:
                 break
-            left, until = left + seconds, at + WINDOW
-        return max(until - now, 0.0)
+            left, freed = left + seconds, until
+        return max(freed - now, 0.0)
 
 
 class Places:
@@ -229,8 +229,12 @@ class WorkAhead:
             self.told(*self._early)
 
     def go_on(self) -> None:
-        """The model is loaded, a pause is over or settings have changed: the place may be evaluated now."""
-        self._sign(True)
+        """The model is loaded, a pause is over, settings have changed: the place may be evaluated now."""
+        self._sign(not self._rest.is_at_work)
+
+    def hold(self) -> None:
+        """Evaluate nothing before `go_on`, or another sign."""
+        self._rest.stop()
 
     def _sign(self, happened: bool) -> None:
         if happened:

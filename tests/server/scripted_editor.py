@@ -236,6 +236,11 @@ class Editor:
         name = types.TextDocumentIdentifier(uri)
         self.client.text_document_did_close(types.DidCloseTextDocumentParams(name))
 
+    def cursor(self, line: int, character: int, uri: str = URI) -> None:
+        """Say where the cursor is."""
+        position = {"line": line, "character": character}
+        self.client.protocol.notify("lsp-calib/cursor", {"textDocument": {"uri": uri}, "position": position})
+
     async def inline(
         self,
         line: int,
