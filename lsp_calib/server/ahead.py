@@ -276,6 +276,7 @@ class WorkAhead:
 
     def complete_next(self, document: CalibDocument, cursor: Cursor) -> None:
         """Complete the line at a cursor that is not there yet."""
+        self._after_accept.stop()
         if not in_data(cursor) and self._memory.recall(document.file, cursor) is None:
             self._next = document, cursor
             self._after_accept.wait()
