@@ -324,15 +324,15 @@ class Reader:
         # The token before a token gives its probabilities; for the first, that is the prompt's last token.
         tokens = [*before, *ids][:-1]
         self._model.resume()
-        sequence = decoder.sequence(Priority.BACKGROUND, tokens)
+        stream = decoder.stream(Priority.BACKGROUND, "", len(tokens))
         done = 0
         while done < len(ids):
             start = len(before) - 1 + done
             # A last one is evaluated once more together with the one before it: no token is evaluated alone.
             again = int(len(tokens) - start == 1 and start > 0)
-            decoder.evaluate(sequence, tokens[: start - again], 0, urgent=True)
+            decoder.evaluate(stream, tokens[: start - again], 0)
             chunk = decoder.chunk(tokens[start - again :], _STEP)
-            decoder.decode(sequence, chunk, len(chunk))
+            decoder.decode(stream, chunk, len(chunk))
             for row in range(again, len(chunk)):
                 yield ids[done], decoder.logits(row)
                 done += 1

@@ -27,7 +27,7 @@ from typing import Any
 import llama_cpp
 import numpy as np
 
-from lsp_calib.inference.generation.kv_cache import common_prefix
+from lsp_calib.inference.generation.prefix import common_prefix
 
 
 class Bare:

@@ -28,6 +28,7 @@ import lsp_calib
 from lsp_calib.inference.backend import Interrupted, LoadOptions
 from lsp_calib.inference.engine import Request
 from lsp_calib.inference.local.llama import LlamaModel
+from lsp_calib.inference.local.steps import StepSize
 from lsp_calib.inference.models.cards import locate
 from lsp_calib.values import Generation, Prompt, Segment, Token
 
@@ -153,8 +154,7 @@ class Way:
     def answers(self, path: Path, texts: Sequence[str]) -> list[tuple[Token, ...]]:
         with closing(loaded(path, self.threads)) as model, _beside(self.busy):
             if self.step:
-                decoder: Any = model._decoder
-                decoder.step = lambda **_: self.step
+                model._decoder.steps = StepSize(self.step)
             return [self.ask(model, text).tokens for text in texts]
 
 

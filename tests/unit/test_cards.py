@@ -10,6 +10,7 @@ from test_gguf import file_of, pair
 
 from lsp_calib import home as state
 from lsp_calib.errors import ModelFileError, NoModelError, SettingsError
+from lsp_calib.inference.choice import CACHE_MB
 from lsp_calib.inference.models import demands, gguf
 from lsp_calib.inference.models.cards import (
     ChatFormat,
@@ -215,7 +216,12 @@ def test_a_slow_model_is_said_to_be_slow_beside_the_smallest() -> None:
 
 def test_what_a_model_needs_is_its_weights_its_caches_and_something_over() -> None:
     card = load_cards()["qwen2.5-coder-1.5b"]
-    assert demands.needed(card) > card.size + card.context * card.kv_bytes
+    kept = CACHE_MB * 10**6
+    assert demands.needed(card) > card.size + 2 * card.context * card.kv_bytes + kept
+    large = attrs.evolve(card, kv_bytes=1 << 20)
+    assert demands.needed(large) - demands.needed(attrs.evolve(large, kv_bytes=0)) == (
+        2 * card.context * large.kv_bytes - kept
+    ), "of which one place is larger than all that may be kept"
     assert demands.needed(load_cards()["qwen2.5-coder-7b"]) > 4 << 30, "estimated where the file is not here"
     assert demands.available() > 0
 

@@ -23,9 +23,12 @@ from llama_scene import (
     step_seconds,
 )
 
+from lsp_calib.completion.service import MOST_TOKENS
 from lsp_calib.errors import EngineError
 from lsp_calib.inference.backend import Acceleration, Interrupted, LoadOptions
+from lsp_calib.inference.choice import CACHE_MB
 from lsp_calib.inference.engine import Observe, Priority, Sampling
+from lsp_calib.inference.local.states import States
 from lsp_calib.values import Stop
 
 llama = pytest.importorskip("lsp_calib.inference.local.llama")
@@ -314,10 +317,11 @@ class TestInterruptions:
 
 
 def forget(model: llama.LlamaModel) -> None:
-    """Nothing of what was asked before is cached any more: three other documents, other background work."""
-    for n in range(3):
-        generate(model, request(f"class Some{n}:\n    pass\n" * 12, most=1))
+    """Nothing of what was asked before is cached any more: another document, other background work."""
+    model._decoder._states = States(model._decoder, 0)
+    generate(model, request("class Some:\n    pass\n" * 12, most=1))
     generate(model, request("else", most=1, priority=Priority.BACKGROUND))
+    model._decoder._states = States(model._decoder, CACHE_MB * 10**6)
 
 
 class TestSequences:
@@ -334,6 +338,106 @@ class TestSequences:
                 # The last token is evaluated again, and not alone.
                 assert again.timing.prompt_reused == again.timing.prompt_tokens - 2
                 assert again.tokens == expected.tokens, "to the last bit"
+
+
+def elsewhere(number: int) -> str:
+    """A text that begins like no other and takes more than a hundred tokens."""
+    return f"class Place{number}:\n" + "".join(f"    field_{n} = {n * number}\n" for n in range(18))
+
+
+@pytest.mark.long
+class TestPlaces:
+    """Who comes back to a place finds it as it was left."""
+
+    def test_of_the_last_eight_places_each_is_there_to_the_last_bit(self, model: llama.LlamaModel) -> None:
+        forget(model)
+        first = [generate(model, request(elsewhere(n))) for n in range(9)]
+        for n in (3, 1, 8, 5, 7, 2, 6, 4):
+            back = generate(model, request(elsewhere(n)))
+            assert back.timing.prompt_tokens > 100
+            assert back.timing.prompt_tokens - back.timing.prompt_reused <= 25
+            assert back.tokens == first[n].tokens
+
+    def test_what_is_typed_behind_a_place_is_as_if_evaluated_from_scratch(
+        self, model: llama.LlamaModel
+    ) -> None:
+        forget(model)
+        generate(model, request(elsewhere(1)))
+        generate(model, request(elsewhere(2)))
+        typed = request(elsewhere(1) + "    def total(self):\n        return")
+        back = generate(model, typed)
+        assert back.timing.prompt_reused > 100
+        assert back.tokens == generate(model, attrs.evolve(typed, reuse=False)).tokens
+
+    @pytest.mark.parametrize("part", [0.0, 0.5, 0.999], ids=["nothing", "half", "nearly-all"])
+    def test_a_state_that_llama_cpp_refuses_is_evaluated_afresh(
+        self, model: llama.LlamaModel, part: float
+    ) -> None:
+        forget(model)
+        first = generate(model, request(elsewhere(1)))
+        generate(model, request(elsewhere(2)))
+        state = model._decoder._states._states[-1]
+        state.data = state.data[: int(part * state.data.size)]
+        back = generate(model, request(elsewhere(1)))
+        assert back.timing.prompt_reused == 0
+        assert back.tokens == first.tokens
+
+    def test_without_room_for_states_the_place_is_evaluated_afresh(self, model: llama.LlamaModel) -> None:
+        forget(model)
+        model._decoder._states = States(model._decoder, 0)
+        first = generate(model, request(elsewhere(1)))
+        generate(model, request(elsewhere(2)))
+        back = generate(model, request(elsewhere(1)))
+        assert back.timing.prompt_reused < 8
+        assert back.tokens == first.tokens
+
+    def test_an_interrupted_run_goes_on_where_it_was_whatever_came_between(
+        self, model: llama.LlamaModel, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        forget(model)
+        wanted = request(elsewhere(1), most=8, one_line=False)
+        expected = generate(model, wanted)
+        forget(model)
+        run, decode, calls = model.begin(wanted), model._decoder.decode, 0
+
+        def interrupted(*arguments: Any) -> None:
+            nonlocal calls
+            calls += 1
+            if calls == 3:
+                model.interrupt()
+            decode(*arguments)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(model._decoder, "decode", interrupted)
+            with pytest.raises(Interrupted):
+                run.advance()
+        model.resume()
+        generate(model, request(elsewhere(2)))
+        generate(model, request(elsewhere(3), most=0, priority=Priority.IDLE))
+        before = model.counters.prompt_tokens
+        assert run.advance().tokens == expected.tokens
+        evaluated = model.counters.prompt_tokens - before
+        assert evaluated <= expected.timing.prompt_tokens - 2 * model._decoder.steps.size
+
+    def test_a_prompt_longer_than_the_streams_lengthens_them_and_loses_nothing(
+        self, model_path: Path
+    ) -> None:
+        loaded = llama.LlamaModel(LoadOptions(model_path, 2048, threads=1))
+        try:
+            text = "".join(map(elsewhere, range(10)))
+            first = [generate(loaded, request(elsewhere(n))) for n in (7, 8)]
+            background = generate(loaded, request(elsewhere(9), priority=Priority.BACKGROUND))
+            long = generate(loaded, request(text))
+            assert long.timing.prompt_tokens > 1024
+            back = [generate(loaded, request(elsewhere(n))) for n in (7, 8)]
+            back.append(generate(loaded, request(elsewhere(9), priority=Priority.BACKGROUND)))
+            for one, other in zip([*first, background], back, strict=True):
+                assert one.tokens == other.tokens
+                assert other.timing.prompt_tokens - other.timing.prompt_reused <= 25
+            again = generate(loaded, request(text, reuse=False))
+            assert again.tokens == long.tokens
+        finally:
+            loaded.close()
 
 
 class TestAnswers:
@@ -436,10 +540,19 @@ class TestAhead:
         asked = generate(model, request(LONG + "value_12 = "))
         assert asked.timing.prompt_tokens - asked.timing.prompt_reused < 12
 
+    @pytest.mark.long
+    def test_a_prompt_that_is_cut_ahead_is_cut_as_the_later_one_is(self, model: llama.LlamaModel) -> None:
+        text = "a = 1\n" * 1500
+        ahead = generate(model, request(text, most=0, priority=Priority.IDLE)).timing
+        asked = generate(model, request(text, most=MOST_TOKENS)).timing
+        assert asked.prompt_tokens == ahead.prompt_tokens
+        assert asked.prompt_reused >= ahead.prompt_tokens - 2
+
     def test_what_is_evaluated_ahead_takes_nothing_from_who_types(self, model: llama.LlamaModel) -> None:
         forget(model)
         typed = "import os\n" * 60
         generate(model, request(typed))
-        generate(model, request(LONG, most=0, priority=Priority.IDLE))
+        for n in range(8):
+            generate(model, request(f"# {n}\n" + LONG[:200], most=0, priority=Priority.IDLE))
         asked = generate(model, request(typed + "i"))
         assert asked.timing.prompt_tokens - asked.timing.prompt_reused < 4

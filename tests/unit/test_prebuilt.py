@@ -26,7 +26,6 @@ from lsp_calib.values import Prompt, Segment, Stop
 
 pytest.importorskip("xllamacpp")
 
-from lsp_calib.inference.generation.kv_cache import CachedSequence
 from lsp_calib.inference.prebuilt.model import (
     INTERACTIVE_SEQUENCES,
     PieceSize,
@@ -34,6 +33,7 @@ from lsp_calib.inference.prebuilt.model import (
     doubt,
     log_probability,
 )
+from lsp_calib.inference.prebuilt.sequences import CachedSequence
 from lsp_calib.inference.prebuilt.server import Question, _reply, _understanding
 
 SOURCE = llama_scene.SOURCE.removesuffix("        return json")

@@ -28,7 +28,7 @@ from lsp_calib.inference.engine import Request
 from lsp_calib.inference.generation.run import prompt_tokens, room_for_prompt
 from lsp_calib.inference.local.decoder import Decoder
 from lsp_calib.inference.local.native import Weights, native_log
-from lsp_calib.inference.local.run import AheadRun, LocalEvaluator, LocalGenerationRun
+from lsp_calib.inference.local.run import ANSWER, AheadRun, LocalEvaluator, LocalGenerationRun
 from lsp_calib.inference.models import converted, gguf
 from lsp_calib.values import Prompt
 
@@ -114,8 +114,6 @@ class LlamaModel:
     it works without and says so in `notes`.
     """
 
-    evaluates_ahead = True
-
     def __init__(self, options: LoadOptions) -> None:
         self.name = f"llama-cpp-python {llama_cpp.__version__}"
         self.notes: list[str] = []
@@ -129,6 +127,8 @@ class LlamaModel:
         self._weights = weights
         self.counters = decoder.counters
         self.positions = decoder.positions
+        # Recurrent models keep one state, not positions: it is of use to no prompt that goes on otherwise.
+        self.evaluates_ahead = decoder.drops_part
 
     @staticmethod
     def hardware() -> Hardware:
@@ -151,7 +151,7 @@ class LlamaModel:
 
         Raises EngineError if it cannot fit the context, or names a token that the model does not have.
         """
-        prompt = self.tokenize(request.prompt, room_for_prompt(self.positions, request.max_tokens))
+        prompt = self.tokenize(request.prompt, room_for_prompt(self.positions, request.max_tokens or ANSWER))
         if any(not 0 <= token < self._weights.size for token in request.given):
             raise EngineError("Unknown token id in `given`. Use the ids of this model.")
         if not request.max_tokens:
@@ -221,6 +221,7 @@ def _open(options: LoadOptions) -> tuple[Weights, Decoder]:
             context=options.context,
             threads=options.threads,
             on_gpu=bool(options.acceleration.gpu_layers),
+            cache_bytes=options.cache_bytes,
         )
     except ModelFileError:
         weights.close()

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from lsp_calib.errors import EngineError
 from lsp_calib.inference.engine import Observe, Priority, Request
-from lsp_calib.inference.generation.kv_cache import CachedSequence
 from lsp_calib.inference.generation.run import Evaluator, GenerationRun
 from lsp_calib.inference.generation.vocabulary import Vocabulary
 from lsp_calib.values import Generation, Observation, Stop, Timing, Token
@@ -25,6 +24,7 @@ from lsp_calib.values import Generation, Observation, Stop, Timing, Token
 if TYPE_CHECKING:
     from lsp_calib.inference.local.decoder import Decoder
     from lsp_calib.inference.local.native import Weights
+    from lsp_calib.inference.local.states import Stream
 
 
 # From logits to log-probabilities and to a choice, with no allocation of a vocabulary's size. float32
@@ -200,6 +200,10 @@ class LocalEvaluator(Evaluator):
         return whole
 
 
+ANSWER = 64
+"""Tokens of the answer that a prompt evaluated ahead leaves room for: those of a completed line."""
+
+
 class AheadRun:
     """A prompt evaluated for later requests. prompt: its tokens."""
 
@@ -214,11 +218,11 @@ class AheadRun:
         decoder = self._evaluator.decoder
         began, decoded = time.perf_counter(), decoder.counters.decode_ms
         try:
-            sequence = decoder.sequence_ahead(self._tokens)
-            if sequence is not None:
-                if self._reused is None:
-                    self._reused = decoder.reuse(sequence, self._tokens, len(self._tokens), len(self._tokens))
-                decoder.evaluate(sequence, self._tokens, 0, urgent=False)
+            length = len(self._tokens)
+            stream = decoder.stream(Priority.INTERACTIVE, "", length + ANSWER)
+            reused = decoder.come_to(stream, self._tokens, length, length)
+            self._reused = reused if self._reused is None else self._reused
+            decoder.evaluate(stream, self._tokens, 0)
         finally:
             self._seconds += time.perf_counter() - began
             self._decode_ms += decoder.counters.decode_ms - decoded
@@ -244,31 +248,30 @@ class LocalGenerationRun(GenerationRun):
             self._builder.stop = Stop.END_OF_TEXT
 
     def _generate(self) -> None:
-        decoder = self._evaluator.decoder
-        sequence = decoder.sequence(self._request.priority, self._tokens, self._request.document)
-        if self._reused is None:
-            if not (self._request.reuse or self._request.given):  # given tokens go on from an answer
-                decoder.reuse(sequence, [], 0, 0)
-            self._reused = decoder.reuse(sequence, self._tokens, self._prompt, len(self._tokens) - 1)
+        decoder, request = self._evaluator.decoder, self._request
+        stream = decoder.stream(request.priority, request.document, self._prompt + self._most)
+        afresh = self._reused is None and not (request.reuse or request.given)  # these go on from an answer
+        tokens = [] if afresh else self._tokens
+        typed = request.priority is Priority.INTERACTIVE
+        reused = decoder.come_to(stream, tokens, self._prompt, len(self._tokens) - 1, typed=typed)
+        self._reused = reused if self._reused is None else self._reused
         while not self._over:
-            self._evaluate(sequence)
+            self._evaluate(stream)
             if not self._chosen:
                 self._clock()  # the time until now was the prompt's
             self._choose()
 
-    def _evaluate(self, sequence: CachedSequence) -> None:
-        """Evaluate all tokens so far in the sequence: the prompt's together, those of the answer one by one.
+    def _evaluate(self, stream: Stream) -> None:
+        """Evaluate all tokens so far in the stream: the prompt's together, those of the answer one by one.
 
         So a probability does not depend on whether the run was interrupted, nor on what is cached.
         """
-        decoder, prompt = self._evaluator.decoder, self._tokens[: self._prompt]
-        decoder.reuse(sequence, self._tokens, self._prompt, len(self._tokens) - 1)
-        if len(sequence.tokens) < self._prompt:
-            outputs = int(not self._generated)
-            urgent = self._request.priority is not Priority.IDLE
-            decoder.evaluate(sequence, prompt, outputs, urgent=urgent)
-        for token in self._tokens[len(sequence.tokens) :]:
-            decoder.decode(sequence, [token], 1)
+        decoder = self._evaluator.decoder
+        decoder.reuse(stream, self._tokens, self._prompt, len(self._tokens) - 1)
+        if len(stream.tokens) < self._prompt:
+            decoder.evaluate(stream, self._tokens[: self._prompt], int(not self._generated))
+        for token in self._tokens[len(stream.tokens) :]:
+            decoder.decode(stream, [token], 1)
 
     def _choose(self) -> None:
         """Choose the next token from the last logits."""

@@ -1,6 +1,6 @@
 """How many tokens and threads the next step of a decode takes, and the alarm that stops a stalled step.
 
-`StepSizer` and `ThreadRule` are pure: times are in seconds, of any one clock.
+`StepSize` and `ThreadRule` are pure: times are in seconds, of any one clock.
 """
 
 from __future__ import annotations
@@ -10,81 +10,57 @@ import threading
 import time
 from collections.abc import Callable
 
-# Sizes between are no faster: matrices are multiplied in blocks.
-SIZES = (4, 16, 32, 64, 128, 256, 512)
-# A step takes as long as so many more tokens would. (2 threads, AVX-512,
-# behind 300 tokens: in steps of 4, 16, 32, 64, 128 a token costs SmolLM2 1.5, 1.13, 1.04, 1, 1.02 times as
-# much, Qwen 1.8, 1.12, 0.95, 1, 0.85; behind 900 SmolLM2 1.3, 0.9, 1.09, 1, 1.03, Qwen 2, 1.2, 1.08, 1, 1.)
+USUAL = 64
+"""Tokens evaluated at once on a processor: the fewest that cost a prompt at most 5 % of its speed, as
+docs/engine.md shows. Nobody waits for the end of a step, but an interruption loses it."""
+
+_LEAST = 4
+# Steps that end one after another before they grow again.
+_ENOUGH = 4
+# A step takes as long as so many more tokens would.
 EXTRA = 4
-# Where keys come in a rhythm, a step takes at most this part of the time between two.
-_PART = 0.5
-# After so many usual intervals without a key, the user has paused, probably for so many times as long.
-_PAUSED, _LONGER = 2.0, 4.0
-# Without an interruption for so many seconds the last one says nothing about the next.
-_FORGOTTEN = 2.0
-# Seconds that a run is left alone if nothing is known.
-_USUAL = 30.0
-# The weight of the latest step in the average cost of a token.
-_WEIGHT = 0.3
 
 
-class StepSizer:
-    """How many tokens of a prompt are evaluated at once: one of `SIZES`, at most `largest`.
+class StepSize:
+    """How many tokens of a prompt are evaluated at once: `usual`, or fewer while each is interrupted.
 
-    An evaluation that is interrupted loses the step it was in. Large steps are the shortest way to the end of
-    a prompt; but a user who keeps typing interrupts it at every key, and it would make no progress if a step
-    took longer than the time between two keys. This is the problem of how often to save the results of a long
-    computation, and it has the same solution: J. W. Young, A first order approximation to the optimum
-    checkpoint interval, CACM 17 (1974).
+    A user who keeps typing interrupts an evaluation at every key, and it would make no progress if a step
+    took longer than the time between two keys. So from the second on that is lost without one that ends, the
+    steps are halved; after some that end one after another they double. One alone is no rhythm.
     """
 
-    def __init__(self, largest: int) -> None:
-        self._sizes = [size for size in SIZES if size <= largest]
-        self._each = 0.0  # seconds that a token takes
-        self._began = 0.0
-        self._interrupted: float | None = None
-        self._left_alone = 0.0
-        self._in_a_row = 0
+    def __init__(self, usual: int) -> None:
+        self._usual = usual
+        self._lost = 0
+        self._finished = 0
 
-    def begins(self, now: float) -> None:
+    @property
+    def size(self) -> int:
+        """Tokens of the next step."""
+        return max(self._usual >> max(self._lost - 1, 0), _LEAST)
+
+    def begins(self) -> None:
         """A run begins or resumes."""
-        if self._interrupted is None or now - self._interrupted > _FORGOTTEN:
-            self._in_a_row = 0
-        self._began, self._interrupted = now, None
+        self._finished = 0
 
-    def interrupted(self, now: float) -> None:
-        """The run that began last was interrupted."""
-        if self._interrupted is None:
-            self._left_alone = now - self._began
-            self._in_a_row += 1
-        self._interrupted = now
+    def finished(self) -> None:
+        """A step has ended."""
+        self._finished += 1
+        if self._lost == 1 or self._finished % _ENOUGH == 0:
+            self._lost = max(self._lost - 1, 0)
 
-    def took(self, tokens: int, seconds: float) -> None:
-        """A step of so many tokens took so long."""
-        if tokens >= self._sizes[0]:
-            each = seconds / (tokens + EXTRA)
-            self._each += _WEIGHT * (each - self._each) if self._each else each
-
-    def size(self, now: float, *, urgent: bool) -> int:
-        """Tokens of the next step. urgent: a user waits; other work is soon interrupted."""
-        if not self._each:
-            return self._sizes[-1]
-        usual = 0.0
-        if urgent:
-            # One interruption is no rhythm: the user has changed their mind.
-            usual = self._left_alone if self._in_a_row > 1 else _USUAL
-        elapsed = now - self._began
-        alone = usual if elapsed < _PAUSED * usual else _LONGER * elapsed
-        best = min(math.sqrt(2 * EXTRA * alone / self._each), _PART * alone / self._each - EXTRA)
-        return max((size for size in self._sizes if size <= best), default=self._sizes[0])
+    def lost(self) -> None:
+        """A step was interrupted. Where others of its run have ended, their size suits the rhythm."""
+        if not self._finished and self.size > _LEAST:
+            self._lost += 1
 
 
 # Decodes of at least this many tokens are limited by arithmetic, shorter ones by memory.
 BATCH = 16
 # A step has stalled after so many times its usual time, and so many seconds more at least.
-_STALLED, _LEAST = 2.5, 0.03
-# An interrupted step would have stalled if it took so many times its usual time until then. A step is to end
-# within half of the time between two keys, so who keeps typing never sees one reach its limit.
+_STALLED, _SLACK = 2.5, 0.03
+# An interrupted step would have stalled if it took so many times its usual time until then. Steps are to end
+# within the time between two keys, so who keeps typing never sees one reach its limit.
 _INTERRUPTED = 1.5
 # Where nothing is known: seconds for a step, and for each of its tokens.
 _UNKNOWN, _UNKNOWN_EACH = 0.4, 0.04
@@ -123,7 +99,7 @@ class ThreadRule:
             return _UNKNOWN + _UNKNOWN_EACH * tokens
         # On a machine that is slower as a whole, as when it is hot, fewer threads take longer still.
         fewer = self._of_fewer(threads, batch=tokens > 1) * (tokens + EXTRA if tokens > 1 else 1)
-        return max(_STALLED * usual, usual + _LEAST, fewer)
+        return max(_STALLED * usual, usual + _SLACK, fewer)
 
     def took(self, threads: int, tokens: int, seconds: float) -> None:
         """A step has finished; one that was over its limit could not be stopped."""
@@ -138,7 +114,7 @@ class ThreadRule:
     def interrupted(self, threads: int, tokens: int, seconds: float) -> None:
         """A step was stopped for another request."""
         usual = self._usual_of(threads, tokens)
-        if usual is not None and threads > 1 and seconds > max(_INTERRUPTED * usual, usual + _LEAST):
+        if usual is not None and threads > 1 and seconds > max(_INTERRUPTED * usual, usual + _SLACK):
             self.stalled(threads)
 
     def stalled(self, threads: int) -> None:

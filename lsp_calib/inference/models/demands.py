@@ -18,30 +18,29 @@ import attrs
 import msgspec
 from msgspec import Meta
 
+from lsp_calib.inference.choice import CACHE_MB
 from lsp_calib.inference.models import sidecar
 from lsp_calib.inference.models.cards import BITS, ModelCard, load_cards
 from lsp_calib.values import Timing
 
 # Buffers for computing, the vocabulary's scores, the process itself.
 _OVERHEAD = 300 << 20
-# Background work has one sequence of its own. Interactive work has three: two editors with a document each,
-# and one more for a prompt that begins elsewhere, which may be one that is evaluated ahead.
-_SEQUENCES = 4
-# Models whose cache is very large have fewer, to take no more than this together; two in any case.
-_MOST_BYTES = 1 << 30
+STREAMS = 2
+"""Of the cache: one for interactive requests, one for background work."""
+
+# Tokens of a place, for which a prompt shows 1,600 characters and more.
+_PLACE = 600
 
 
 def needed(card: ModelCard) -> int:
-    """Bytes that the model takes when loaded: weights, caches, buffers. An estimate, rather high than low."""
+    """Bytes that the model takes when loaded: weights, caches, buffers. An estimate, rather high than low:
+    prompts of the whole context, and as many places as are kept by default."""
     weights = card.path.stat().st_size if card.path.is_file() else card.size
     weights = weights or int(card.parameters * BITS / 8)
-    cache = card.context * card.kv_bytes
-    return weights + cache * count_sequences(cache) + _OVERHEAD
-
-
-def count_sequences(bytes_each: int) -> int:
-    """The number of sequences, 2 to 4, of a model whose cache takes `bytes_each` for one document."""
-    return max(2, min(_SEQUENCES, _MOST_BYTES // max(bytes_each, 1)))
+    states = CACHE_MB * 10**6
+    if _PLACE * card.kv_bytes > states:
+        states = 0
+    return weights + STREAMS * card.context * card.kv_bytes + states + _OVERHEAD
 
 
 def available() -> int | None:

@@ -25,9 +25,10 @@ from lsp_calib.inference.backend import (
     load_anyhow,
 )
 from lsp_calib.inference.engine import Priority, Request
-from lsp_calib.inference.generation.kv_cache import CachedSequence, common_prefix, sequence_for
+from lsp_calib.inference.generation.prefix import common_prefix
 from lsp_calib.inference.generation.run import Evaluator, GenerationRun, prompt_tokens, room_for_prompt
 from lsp_calib.inference.generation.vocabulary import Vocabulary
+from lsp_calib.inference.prebuilt.sequences import CachedSequence, sequence_for
 from lsp_calib.inference.prebuilt.server import BATCH, Question, Reply, Server, has_gpu
 from lsp_calib.values import Prompt, Token
 

@@ -1,14 +1,12 @@
-"""Which cached sequence a prompt is evaluated in, and how much of the prompt it holds already. Pure.
-
-All clients of a model process share its 2 to 4 sequences (`demands.count_sequences`); the first is for
-background work.
-"""
+"""Which of the server's cached sequences a prompt is evaluated in. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
 import attrs
+
+from lsp_calib.inference.generation.prefix import common_prefix
 
 # Losing this many cached tokens costs less than a step of the evaluation: not worth another sequence.
 _LITTLE = 64
@@ -20,49 +18,12 @@ _OWN = 3
 @attrs.define
 class CachedSequence:
     """One sequence of the KV cache: the tokens evaluated in it, when it was last used (a count), and
-    the document of the request, "" if none was given.
-
-    together: how many of the tokens, from the first on, were evaluated together with others. The rest were
-    evaluated one by one, as the tokens of an answer are.
-    """
+    the document of the request, "" if none was given."""
 
     id: int
     tokens: list[int] = attrs.Factory(list)
-    together: int = 0
     used: int = 0
     document: str = ""
-
-
-def common_prefix(first: Sequence[int], second: Sequence[int]) -> int:
-    """How many tokens both begin with."""
-    most = min(len(first), len(second))
-    # Compare whole slices: ten times as fast as one token after another.
-    one, other = list(first[:most]), list(second[:most])
-    if one == other:
-        return most
-    same, different = 0, most
-    while different - same > 1:
-        middle = (same + different) // 2
-        if one[same:middle] == other[same:middle]:
-            same = middle
-        else:
-            different = middle
-    return same
-
-
-def reusable(sequence: CachedSequence, tokens: Sequence[int], together: int, most: int) -> int:
-    """How many of the first `most` of `tokens` the sequence holds as they would be evaluated now.
-
-    together: how many of `tokens` are evaluated together, which are those of a prompt. The kernels for one
-    token and for several differ in the last bits, those for two or more agree (llama.cpp without flash
-    attention): so a token counts only where it was evaluated in the same way, and none is left alone.
-    """
-    if together == 1:
-        together = 0  # the prompt's only token is evaluated as those of the answer are
-    same = min(common_prefix(sequence.tokens, tokens), most)
-    if sequence.together != together:
-        same = min(same, sequence.together, together)
-    return max(same - 1, 0) if same == together - 1 else same
 
 
 def sequence_for(

@@ -3,14 +3,14 @@
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from lsp_calib.inference.generation.kv_cache import CachedSequence, common_prefix, reusable, sequence_for
-from lsp_calib.inference.models.demands import count_sequences
+from lsp_calib.inference.generation.prefix import common_prefix
+from lsp_calib.inference.prebuilt.sequences import CachedSequence, sequence_for
 
 tokens = st.lists(st.integers(0, 2), max_size=12)
 
 
 class Cache:
-    """Three sequences, used as the decoder uses them."""
+    """Three sequences, used as the server's are."""
 
     def __init__(self) -> None:
         self.sequences = [CachedSequence(id) for id in range(3)]
@@ -36,26 +36,6 @@ def test_the_common_prefix_is_that_of_the_definition(first: list[int], second: l
     same = common_prefix(first, second)
     assert first[:same] == second[:same]
     assert same == min(len(first), len(second)) or first[same] != second[same]
-
-
-@given(tokens, tokens, st.data())
-def test_what_is_reused_was_evaluated_as_it_would_be_now(
-    cached: list[int], wanted: list[int], data: st.DataObject
-) -> None:
-    """The tokens of a prompt together with others, those of an answer one by one."""
-    before, now = (data.draw(st.integers(0, len(one)), label="together") for one in (cached, wanted))
-    most = data.draw(st.integers(0, len(wanted)))
-    kept = reusable(CachedSequence(0, cached, before), wanted, now, most)
-    assert cached[:kept] == wanted[:kept]
-    assert kept <= most
-    together = 0 if now == 1 else now  # a prompt of one token is evaluated as an answer's tokens are
-    assert all((at < before) == (at < together) for at in range(kept))
-    assert together - kept != 1, "none is left alone"
-
-
-def test_an_answer_to_a_prompt_of_one_token_is_kept() -> None:
-    """As at the beginning of a document: nothing of it was evaluated together."""
-    assert reusable(CachedSequence(0, [5, 6, 7], 0), [5, 6, 7, 8], 1, 3) == 3
 
 
 def test_a_new_line_near_the_top_of_a_file_keeps_what_stands_above() -> None:
@@ -113,11 +93,3 @@ def test_with_nothing_to_lose_the_longest_prefix_is_taken(cached: list[list[int]
     sequences = [CachedSequence(n, list(c), used=n) for n, c in enumerate(cached)]
     best = max(common_prefix(c, prompt) for c in cached)
     assert common_prefix(sequence_for(sequences, prompt).tokens, prompt) == best
-
-
-def test_models_with_a_large_cache_keep_fewer_sequences() -> None:
-    assert count_sequences(28672 * 4096) == 4
-    assert count_sequences(400 << 20) == 2
-    assert count_sequences(300 << 20) == 3
-    assert count_sequences(4 << 30) == 2
-    assert count_sequences(0) == 4
