@@ -56,7 +56,7 @@ class Editor(LanguageClient):
 
     messages: the messages that the server showed to the user. percentages: of its reported progress.
     state, state_message, model: from its last `lsp-calib/status`. refreshes: how often it requested that
-    diagnostics be pulled again.
+    diagnostics be pulled again. takes_cursor: whether the server wants to know where the cursor rests.
     sent_at, received_at: times of `time.perf_counter` at which a message was last sent and bytes were last
     received; this client's own work on messages is not between them.
     """
@@ -68,6 +68,7 @@ class Editor(LanguageClient):
         self.state, self.state_message = "", ""
         self.model: str | None = None
         self.refreshes = 0
+        self.takes_cursor = False
         self.exit_code: int | None = None
         self.sent_at = self.received_at = 0.0
         self._news = asyncio.Event()
@@ -113,6 +114,8 @@ class Editor(LanguageClient):
                 initialization_options=dict(options),
             ),
         )
+        own = getattr(result.capabilities.experimental, "lspCalib", None)
+        self.takes_cursor = bool(getattr(own, "cursor", False))
         self.tell(types.INITIALIZED, types.InitializedParams())
         return result
 
@@ -295,6 +298,12 @@ class Document:
     def position(self, line: int, column: int) -> types.Position:
         """The place in UTF-16 code units, the default of the protocol."""
         return types.Position(line, len(self.lines[line][:column].encode("utf-16-le")) // 2)
+
+    def look(self, line: int, column: int) -> None:
+        """Move the cursor to a place. Nothing is sent to a server that does not want to know."""
+        if self._editor.takes_cursor:
+            params = {"textDocument": {"uri": self.uri}, "position": self.position(line, column)}
+            self._editor.tell("lsp-calib/cursor", params)
 
     def replace(self, line: int, start: int, end: int, text: str) -> None:
         """Replace columns `start` to `end` of a line with `text`."""
