@@ -114,8 +114,8 @@ class Editor(LanguageClient):
                 initialization_options=dict(options),
             ),
         )
-        own = getattr(result.capabilities.experimental, "lspCalib", None)
-        self.takes_cursor = bool(getattr(own, "cursor", False))
+        experimental: Any = result.capabilities.experimental or {}
+        self.takes_cursor = bool(experimental.get("lspCalib", {}).get("cursor"))
         self.tell(types.INITIALIZED, types.InitializedParams())
         return result
 

@@ -95,6 +95,21 @@ def test_tokens_that_were_evaluated_were_counted(report: dict[str, Any]) -> None
     assert 1 <= tokens["p50"][0] < 20
 
 
+def test_where_the_cursor_rested_the_prompt_was_evaluated_before_the_key(report: dict[str, Any]) -> None:
+    jump, back = report["ahead"]["jumpAfterRest"], report["ahead"]["returnAfterRest"]
+    assert jump["evaluated"]["n"] == back["evaluated"]["n"] == 3
+    assert jump["evaluated"]["p50"][0] > 0
+    assert jump["used"]["p50"][0] >= 0.9 * jump["evaluated"]["p50"][0]
+    # Nothing is evaluated twice: what was evaluated for the jumps is kept.
+    assert back["evaluated"]["p50"][0] + back["left"]["p50"][0] <= 25
+
+
+def test_reading_costs_what_was_evaluated_at_rest(report: dict[str, Any]) -> None:
+    hour = report["readingHour"]
+    assert hour["tokensEach"] > 0
+    assert 0 < hour["seconds"] <= hour["limitSeconds"]
+
+
 def test_no_answer_is_faster_than_the_work_inside_the_library(report: dict[str, Any]) -> None:
     assert report["overDecode"][0] >= 1
 

@@ -471,14 +471,14 @@ def held(builds: Sequence[Build], models: Sequence[str], files: Files) -> dict[s
             old, new = report[model][first], report[model][other]
             report[model][f"{other}/{first}"] = {
                 "heldWithAll": round(_held(new) / _held(old), 3),
-                "whole": round(new["all"]["Pss"] / old["all"]["Pss"], 3),
+                "whole": round(new["all"]["Rss"] / old["all"]["Rss"], 3),
             }
     return report
 
 
 def _held(found: dict[str, Any]) -> float:
     """MB with all places, less those before there was a context."""
-    return float(found["all"]["Pss"] - found["before"]["Pss"])
+    return float(found["all"]["Rss"] - found["before"]["Rss"])
 
 
 async def measured(given: argparse.Namespace, report: dict[str, Any]) -> None:

@@ -147,11 +147,8 @@ class Server:
 
     async def ahead(self) -> dict[str, Any] | None:
         """What the status says was evaluated ahead; None of a build without it."""
-        status = await self.editor.command("lsp-calib.status")
-        found = status.get("ahead") if isinstance(status, dict) else getattr(status, "ahead", None)
-        if found is None or isinstance(found, dict):
-            return found
-        return {name: getattr(found, name) for name in ("evaluated", "used", "seconds")}
+        found: dict[str, Any] | None = (await self.editor.command("lsp-calib.status")).get("ahead")
+        return found
 
 
 @contextlib.asynccontextmanager

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -26,6 +27,7 @@ from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.settings import Settings, parse
 from lsp_calib.tools.bench import run
 from lsp_calib.tools.bench.report import (
+    Look,
     Notes,
     Place,
     Reading,
@@ -33,6 +35,7 @@ from lsp_calib.tools.bench.report import (
     median_ratio,
     percentile,
     print_report,
+    reading_hour,
     resamples,
     speed,
     spread_of,
@@ -79,6 +82,50 @@ def test_every_keystroke_counts_but_the_first_in_a_document() -> None:
 def test_the_time_over_that_inside_the_library_is_of_what_asked_the_model() -> None:
     found = report_of(reading(wall=99.0), reading(wall=108.0), reading(wall=180.0), FROM_MEMORY)
     assert found["overDecode"][0] == pytest.approx(1.35)
+
+
+class TestAhead:
+    RESTED = (
+        reading(Place.REST, wall=900.0, evaluated=80, ahead=220, used=220),
+        reading(Place.RETURN, wall=50.0, evaluated=2, ahead=0, used=0),
+    )
+
+    def test_what_was_ready_is_told_by_kind_of_place_and_as_time(self) -> None:
+        # Of 80 ms the generated tokens take 40; in the others 40 tokens are evaluated: 1,000 a second.
+        found = report_of(reading(evaluated=40), *self.RESTED)
+        jump = found["ahead"]["jumpAfterRest"]
+        assert [jump[name]["p50"][0] for name in ("evaluated", "used", "left")] == [220, 220, 80]
+        assert jump["savedMs"]["p50"][0] == 220.0
+        assert found["ahead"]["returnAfterRest"]["left"]["p50"][0] == 2
+
+    def test_the_typing_is_what_it_was_without_rests(self) -> None:
+        typed = (reading(Place.COLD), reading(Place.JUMP), reading(), FROM_MEMORY)
+        alone, both = report_of(*typed), report_of(*typed, *self.RESTED)
+        for name in ("steps", "answers", "speed", "overDecode"):
+            assert both[name] == alone[name]
+        for name in ("jump", "all", "typingModel", "askedModel"):
+            assert both["latencyMs"][name] == alone["latencyMs"][name]
+        assert both["latencyMs"]["jumpAfterRest"]["p50"][0] == 900.0
+        assert alone["ahead"] is alone["readingHour"] is None
+
+    def test_an_hour_of_reading_is_so_many_rests_and_no_more_than_the_limit(self) -> None:
+        looks = [Look(300, 2.0), Look(0, 0.0)]
+        found = reading_hour(looks)
+        assert (found["rests"], found["tokensEach"], found["secondsEach"]) == (2, 150.0, 1.0)
+        assert (found["seconds"], found["shareOfACore"]) == (240.0, round(240 / 3600, 3))
+        assert reading_hour([Look(300, 9.0)])["seconds"] == found["limitSeconds"] == 720.0
+
+    def test_the_words_hold_it(self) -> None:
+        known = notes()
+        known.readings += self.RESTED
+        known.looks += [Look(300, 2.0)]
+        text = printed(to_json(known))
+        for words in (
+            "Jump, after a look: 220 prompt tokens evaluated before the key, 220 used, 80 left at the key",
+            "80 left at the key: 220 ms saved",
+            "An hour of reading (240 rests): 480 s of processor time, 13 % of a core",
+        ):
+            assert words in text
 
 
 class TestSpeed:
@@ -131,19 +178,19 @@ def test_a_bench_without_any_reading_is_empty_and_can_be_printed(known: Notes) -
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ([], (240, 12, 600.0)),
-        (["--short"], (36, 3, 600.0)),
-        (["--short", "--steps", "48", "--limit", "0"], (48, 3, 0.0)),
+        ([], (240, 12, 8, 600.0)),
+        (["--short"], (36, 3, 3, 600.0)),
+        (["--short", "--steps", "48", "--limit", "0"], (48, 3, 3, 0.0)),
     ],
 )
 def test_the_options_say_what_is_measured(
-    arguments: list[str], expected: tuple[int, int, float], monkeypatch: pytest.MonkeyPatch
+    arguments: list[str], expected: tuple[int, int, int, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found: list[Options] = []
     monkeypatch.setattr(run, "measured", lambda options, _: found.append(options) or report_of(reading()))
     result = CliRunner().invoke(main, ["bench", *arguments])
     assert result.exit_code == 0, result.output
-    assert (found[0].steps, found[0].cancels, found[0].limit) == expected
+    assert attrs.astuple(found[0], recurse=False)[1:] == expected
 
 
 @pytest.mark.parametrize("ahead", [True, False])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from pathlib import Path
 
@@ -66,7 +67,7 @@ def test_a_gap_keeps_the_indentation_and_its_text_fills_it() -> None:
         left[gap.line] += gap.text
     assert left == lines
     numbers = sorted(gap.line for gap in gaps)
-    assert all(after - before >= 25 for before, after in zip(numbers, numbers[1:], strict=False))
+    assert all(after - before >= 25 for before, after in itertools.pairwise(numbers))
 
 
 def test_files_come_from_all_projects_in_turn_and_the_same_each_time(tmp_path: Path) -> None:

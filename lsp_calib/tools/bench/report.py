@@ -19,9 +19,10 @@ from rich.table import Table
 from lsp_calib import __version__
 from lsp_calib.inference.models.cards import ModelCard
 from lsp_calib.inference.process.protocol import Stats
+from lsp_calib.server.ahead import BUDGET, WINDOW
 from lsp_calib.terminal import Console
 
-FORMAT = 3
+FORMAT = 4
 _DRAWS = 2000
 _SEED = 0
 # A prompt needs this many tokens to measure the speed of a batch.
@@ -41,11 +42,16 @@ class Place(enum.StrEnum):
 
     COLD = "cold"  # the first in a document
     JUMP = "jump"  # the first after the cursor was moved to another place
+    REST = "jumpAfterRest"  # the same, after a look at the place
+    RETURN = "returnAfterRest"  # the same, at a place that was typed at before
     NEWLINE = "newLine"
     KEYSTROKE = "keystroke"
 
 
 _TYPING = (Place.KEYSTROKE, Place.NEWLINE)
+_RESTED = (Place.REST, Place.RETURN)
+# Of an hour's reading: the cursor goes on every 15 s.
+_AN_HOUR = 240
 
 
 @attrs.frozen
@@ -55,6 +61,8 @@ class Reading:
     wall_ms: from sending the change's bytes to receiving the answer's bytes. source: "model", "memory", or
     "none" if nothing was offered. evaluated, generated, decode_ms: as counted by the model process, 0 if it
     was not asked.
+    ahead: prompt tokens that were evaluated while the cursor rested before. used: of these, those that this
+    change made use of.
     """
 
     place: Place
@@ -64,6 +72,8 @@ class Reading:
     evaluated: int
     generated: int
     decode_ms: float
+    ahead: int = 0
+    used: int = 0
 
     @property
     def asked_model(self) -> bool:
@@ -84,6 +94,15 @@ class Cancelled:
     uncancelled: tuple[float, int] | None = None
 
 
+@attrs.frozen
+class Look:
+    """A rest of the cursor after which nothing is typed. tokens: evaluated meanwhile. seconds: of a
+    processor, of all threads together."""
+
+    tokens: int
+    seconds: float
+
+
 @attrs.define
 class Notes:
     """The readings so far: a stopped bench still has them.
@@ -96,6 +115,7 @@ class Notes:
     engine: str | None = None
     start_ms: float | None = None
     readings: list[Reading] = attrs.field(factory=list)
+    looks: list[Look] = attrs.field(factory=list)
     cancelled: Cancelled = attrs.field(factory=Cancelled)
     stopped: Stopped | None = None
     seconds: float = 0.0
@@ -150,7 +170,8 @@ def to_json(notes: Notes) -> dict[str, Any]:
 
     Values with an interval are [estimate, lower bound, upper bound]; what was not measured is null.
     """
-    readings, stats = notes.readings, notes.stats
+    stats = notes.stats
+    readings = [reading for reading in notes.readings if reading.place not in _RESTED]
     sources = {source: sum(r.source == source for r in readings) for source in ("model", "memory", "none")}
     inside = [(r.wall_ms, r.decode_ms) for r in readings if r.asked_model and r.decode_ms]
     return {
@@ -171,7 +192,10 @@ def to_json(notes: Notes) -> dict[str, Any]:
         "steps": len(readings),
         "startMs": None if notes.start_ms is None else round(notes.start_ms, 1),
         "latencyMs": {
-            **{place.value: spread_of([r.wall_ms for r in readings if r.place is place]) for place in Place},
+            **{
+                place.value: spread_of([r.wall_ms for r in notes.readings if r.place is place])
+                for place in Place
+            },
             # Every keystroke, from memory or not; the first one in a document has nothing to build on.
             "all": spread_of([r.wall_ms for r in readings if r.place is not Place.COLD]),
             # The latency that a user feels if no answer comes from memory.
@@ -183,9 +207,13 @@ def to_json(notes: Notes) -> dict[str, Any]:
             "shareFromMemory": round(sources["memory"] / len(readings), 3) if readings else None,
         },
         "evaluated": {
-            place.value: spread_of([r.evaluated for r in readings if r.place is place and r.asked_model])
+            place.value: spread_of(
+                [r.evaluated for r in notes.readings if r.place is place and r.asked_model]
+            )
             for place in Place
         },
+        "ahead": _ahead(notes.readings, speed(readings)),
+        "readingHour": reading_hour(notes.looks),
         "overDecode": median_ratio(inside),
         "speed": speed(readings),
         "cancel": _cancel(notes.cancelled),
@@ -225,6 +253,46 @@ def speed(readings: Sequence[Reading]) -> dict[str, Any] | None:
     }
 
 
+def _ahead(readings: Sequence[Reading], known: dict[str, Any] | None) -> dict[str, Any] | None:
+    """What was ready before the first key at a place, by kind of place. None where the cursor never rested.
+
+    known: the speed, by which tokens are time.
+    """
+    ms = 1e3 / known["promptTokensPerS"] if known else None
+
+    def of(rested: Sequence[Reading]) -> dict[str, Any] | None:
+        if not rested:
+            return None
+        return {
+            "evaluated": spread_of([r.ahead for r in rested]),
+            "used": spread_of([r.used for r in rested]),
+            "left": spread_of([r.evaluated for r in rested]),
+            "savedMs": None if ms is None else spread_of([ms * r.used for r in rested]),
+        }
+
+    found = {place.value: of([r for r in readings if r.place is place]) for place in _RESTED}
+    return found if any(found.values()) else None
+
+
+def reading_hour(looks: Sequence[Look]) -> dict[str, Any] | None:
+    """The processor time of an hour in which the cursor rests `_AN_HOUR` times and nothing is typed: that of
+    so many rests like these, and no more than the server's limit. None without a rest."""
+    if not looks:
+        return None
+    each = sum(look.seconds for look in looks) / len(looks)
+    limit = 3600 * BUDGET / WINDOW
+    seconds = min(_AN_HOUR * each, limit)
+    return {
+        "rests": len(looks),
+        "tokensEach": round(sum(look.tokens for look in looks) / len(looks), 1),
+        "secondsEach": round(each, 3),
+        "restsAnHour": _AN_HOUR,
+        "limitSeconds": limit,
+        "seconds": round(seconds, 1),
+        "shareOfACore": round(seconds / 3600, 3),
+    }
+
+
 def _cancel(measured: Cancelled) -> dict[str, Any] | None:
     """None until a request was cancelled."""
     if measured.uncancelled is None or not (measured.idle_ms or measured.too_late):
@@ -242,6 +310,8 @@ _PLACES = {
     "keystroke": "keystroke",
     "newLine": "new line",
     "jump": "jump to another place",
+    "jumpAfterRest": "jump, after a look",
+    "returnAfterRest": "return, after a look",
     "all": "all but the first",
     "typingModel": "typing, model asked",
     "askedModel": "all, model asked",
@@ -273,6 +343,7 @@ def _lines(report: dict[str, Any]) -> Iterator[str | Table]:
         yield f"From memory, without the model: {share} of {report['steps']}."
     if report["overDecode"]:
         yield f"Over the time inside llama.cpp: median of ratios {in_words(report['overDecode'], 3)}."
+    yield from _about_ahead(report)
     if found := report["speed"]:
         yield (
             f"Speed: {found['promptTokensPerS']:.0f} prompt tokens/s ({found['prompts']} prompts), "
@@ -285,6 +356,23 @@ def _lines(report: dict[str, Any]) -> Iterator[str | Table]:
             f"tokens, {found['uncancelledMs']:.0f} ms if left alone)."
         )
     yield "[dim]In brackets: 95 % bootstrap intervals over runs of consecutive keystrokes.[/dim]"
+
+
+def _about_ahead(report: dict[str, Any]) -> Iterator[str]:
+    for place, found in (report["ahead"] or {}).items():
+        if found:
+            tokens = (f"{found[name]['p50'][0]:.0f}" for name in ("evaluated", "used", "left"))
+            saved = f": {found['savedMs']['p50'][0]:.0f} ms saved" if found["savedMs"] else ""
+            yield "{}: {} prompt tokens evaluated before the key, {} used, {} left at the key{}.".format(
+                _PLACES[place].capitalize(), *tokens, saved
+            )
+    if hour := report["readingHour"]:
+        share = f"{hour['shareOfACore']:.0%}".replace("%", " %")
+        yield (
+            f"An hour of reading ({hour['restsAnHour']} rests): {hour['seconds']:.0f} s of processor time, "
+            f"{share} of a core; calculated from {hour['rests']} rests and the limit of "
+            f"{hour['limitSeconds']:.0f} s."
+        )
 
 
 def _latencies(report: dict[str, Any]) -> Table:

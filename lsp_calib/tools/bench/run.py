@@ -17,10 +17,30 @@ from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.prompt import Layout, build_prompt
 from lsp_calib.errors import EngineError
 from lsp_calib.inference.models.cards import ModelCard
+from lsp_calib.inference.process.protocol import Stats
 from lsp_calib.settings import Settings, resolve
 from lsp_calib.terminal import tell
-from lsp_calib.tools.bench.report import Cancelled, Notes, Place, Reading, is_empty, print_report, to_json
-from lsp_calib.tools.bench.server import Scratch, Served, scratch_folder, served, settled, until_idle
+from lsp_calib.tools.bench.places import with_gaps
+from lsp_calib.tools.bench.report import (
+    Cancelled,
+    Look,
+    Notes,
+    Place,
+    Reading,
+    is_empty,
+    print_report,
+    to_json,
+)
+from lsp_calib.tools.bench.server import (
+    Scratch,
+    Served,
+    at_rest,
+    evaluated_ahead,
+    scratch_folder,
+    served,
+    settled,
+    until_idle,
+)
 from lsp_calib.tools.bench.trace import Edit, Kind, Step, load_trace, select
 from lsp_calib.tools.client import Document, Editor, suggestion_of
 
@@ -33,16 +53,22 @@ _names = itertools.count()
 _LETTERS, _SIGNS = "bcdfghjkmnpqrstvwxz", "!#%&*+-/:;<=>?^|~"
 _LINES, _WIDTH = 200, 60
 
+# Seconds that people look at a place before they type; and keys that are not the first of what belongs there.
+_LOOK = 1.5
+_OTHER_KEYS = "sr"
+
 Say = Callable[[str], None]
 
 
 @attrs.frozen
 class Options:
-    """steps: keystrokes to replay. cancels: requests to cancel. limit: in seconds; 0: none."""
+    """steps: keystrokes to replay. cancels: requests to cancel. places: to jump to, to return to and to read
+    at, so many of each. limit: in seconds; 0: none."""
 
     trusted: Settings = attrs.field(factory=Settings)
     steps: int = 240
     cancels: int = 12
+    places: int = 8
     limit: float = 600.0
 
 
@@ -59,7 +85,7 @@ def run(
     trusted, problems = resolve(Settings(model=model, threads=threads))
     for problem in problems:
         tell(f"lsp-calib: {problem}")
-    options = Options(trusted, *((36, 3) if short else (240, 12)))
+    options = Options(trusted, *((36, 3, 3) if short else (240, 12, 8)))
     options = attrs.evolve(options, steps=steps or options.steps)
     report = measured(options if limit is None else attrs.evolve(options, limit=limit), tell)
     if as_json:
@@ -79,7 +105,7 @@ def short_bench(trusted: Settings, say: Say) -> dict[str, Any]:
     After the time limit it covers the readings so far. Raises LspCalibError if there are none,
     KeyboardInterrupt for Ctrl-C.
     """
-    report = measured(Options(trusted, steps=36, cancels=0), say)
+    report = measured(Options(trusted, steps=36, cancels=0, places=0), say)
     if report["stopped"] == "SIGINT":
         raise KeyboardInterrupt
     if is_empty(report):
@@ -122,7 +148,7 @@ async def _measure(options: Options, say: Say) -> Notes:
 
 
 async def _all(scratch: Scratch, options: Options, notes: Notes, say: Say) -> None:
-    """Type, then cancel; each reading goes to the notes at once."""
+    """Type, go to places, read, then cancel; each reading goes to the notes at once."""
     async with served(scratch) as server:
         notes.start_ms = server.start_ms
         notes.engine = (await server.probe.ready()).engine
@@ -131,6 +157,13 @@ async def _all(scratch: Scratch, options: Options, notes: Notes, say: Say) -> No
             say(f"Typing {len(edit.steps)} keystrokes of {edit.name}.")
             async for reading in type_edit(server, edit):
                 notes.readings.append(reading)
+        if options.places:
+            say("Jumping and returning to places, with a look before the first key.")
+            async for reading in visit(server, options.places):
+                notes.readings.append(reading)
+            say("Reading.")
+            async for look in read(server, options.places):
+                notes.looks.append(look)
         notes.stats = await server.probe.stats()
         if options.cancels:
             say("Cancelling requests.")
@@ -149,6 +182,8 @@ class Typist:
 
     async def answer(self, step: Step) -> tuple[float, dict[str, Any] | None]:
         """Make a step and ask at the cursor; returns (milliseconds until the answer, suggestion)."""
+        if step.jump:
+            self.document.look(*step.start)
         self.document.edit(step.start, step.end, step.text)
         began = self._editor.sent_at
         item = await self.document.complete(*step.cursor, ANSWER)
@@ -162,15 +197,61 @@ async def type_edit(server: Served, edit: Edit) -> AsyncGenerator[Reading, None]
     for at, step in enumerate(edit.steps):
         wall, suggestion = await typist.answer(step)
         after = await settled(server.probe)
-        yield Reading(
-            place=place_of(at, step),
-            wall_ms=wall,
-            source=suggestion["source"] if suggestion else "none",
-            suggestion=suggestion,
-            evaluated=after.prompt_tokens - before.prompt_tokens,
-            generated=after.generated_tokens - before.generated_tokens,
-            decode_ms=after.decode_ms - before.decode_ms,
-        )
+        yield reading_of(place_of(at, step), wall, suggestion, before, after)
+        before = after
+    typist.document.close()
+
+
+def reading_of(
+    place: Place, wall: float, suggestion: dict[str, Any] | None, before: Stats, after: Stats
+) -> Reading:
+    """A reading by the counters of the model process around it."""
+    return Reading(
+        place=place,
+        wall_ms=wall,
+        source=suggestion["source"] if suggestion else "none",
+        suggestion=suggestion,
+        evaluated=after.prompt_tokens - before.prompt_tokens,
+        generated=after.generated_tokens - before.generated_tokens,
+        decode_ms=after.decode_ms - before.decode_ms,
+    )
+
+
+async def visit(server: Served, count: int) -> AsyncGenerator[Reading, None]:
+    """Go to so many new places of a file, then to each again: rest there, type a key, and take it back."""
+    *_, longest = sorted(load_trace(), key=lambda edit: len(edit.before))
+    lines, gaps = with_gaps(longest.replay(), count, random.Random(0))
+    typist = Typist(server.editor, server.scratch, attrs.evolve(longest, before=tuple(lines)))
+    for place in (Place.REST, Place.RETURN):
+        for gap in gaps:
+            at = gap.line, gap.column
+            # The answer to the same key would be remembered.
+            key = gap.text[0] if place is Place.REST else _OTHER_KEYS[gap.text[0] == _OTHER_KEYS[0]]
+            before, ahead = await until_idle(server.probe), await evaluated_ahead(server.editor)
+            typist.document.look(*at)
+            await asyncio.sleep(_LOOK)
+            rested = await server.probe.stats()
+            wall, suggestion = await typist.answer(Step(Kind.TYPE, at, at, key, 0, False))
+            reading = reading_of(place, wall, suggestion, rested, await until_idle(server.probe))
+            new = rested.prompt_tokens - before.prompt_tokens
+            used = (await evaluated_ahead(server.editor)).used - ahead.used
+            yield attrs.evolve(reading, ahead=new, used=min(used, new))
+            typist.document.replace(gap.line, gap.column, gap.column + 1, "")
+            await at_rest(server.probe)
+    typist.document.close()
+
+
+async def read(server: Served, count: int) -> AsyncGenerator[Look, None]:
+    """Rest at so many line ends of a file in which nothing is typed, each time until the model is idle."""
+    edit = load_trace()[0]
+    typist = Typist(server.editor, server.scratch, edit)
+    written = [line for line, text in enumerate(edit.before) if text.strip()]
+    before = await at_rest(server.probe)
+    for line in written[:: -(-len(written) // count)]:
+        typist.document.look(line, len(edit.before[line]))
+        after = await at_rest(server.probe)
+        seconds = (after.decode_ms - before.decode_ms) / 1e3 * after.threads
+        yield Look(after.prompt_tokens - before.prompt_tokens, seconds)
         before = after
     typist.document.close()
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -21,14 +22,22 @@ from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.inference.models.cards import ModelCard, card_for_file, choose
 from lsp_calib.inference.process.client import ModelProcess
 from lsp_calib.inference.process.protocol import Stats
-from lsp_calib.server.ahead import AHEAD_PAUSE
+from lsp_calib.server.ahead import AHEAD_PAUSE, REST
+from lsp_calib.server.model import Ahead
 from lsp_calib.settings import Settings
-from lsp_calib.tools.client import SERVER, Editor
+from lsp_calib.tools.client import Editor
 
 # Seconds; enough on a busy machine: to load the model, and to end the work that is under way.
 _LOAD, _PATIENCE = 300.0, 120.0
 _POLL = 0.004
 _STATES = ("ready", "noModel", "error")
+# `client.SERVER` without the limit on what is evaluated ahead: a bench goes to more places in two minutes
+# than people do. What the limit makes of a reading hour is calculated.
+_COMMAND = (
+    *(sys.executable, "-P", "-c"),
+    "from lsp_calib.server import ahead; ahead.BUDGET = 1e9;from lsp_calib.__main__ import main; main()",
+    *("serve", "--trust-editor"),
+)
 # For a busy server to end after it is stopped, and then for the model process to end.
 _END = 5.0
 
@@ -131,7 +140,7 @@ async def served(scratch: Scratch, *, ahead: bool = True) -> AsyncIterator[Serve
         "LSP_CALIB_LINGER": "0",
     }
     began = time.perf_counter()
-    await editor.start(SERVER, env=env, cwd=scratch.project, own_group=True)
+    await editor.start(_COMMAND, env=env, cwd=scratch.project, own_group=True)
     try:
         await editor.open_session(scratch.project, {"trusted": options(scratch.trusted, ahead=ahead)})
         await editor.until(lambda: editor.state in _STATES, "loading the model", _LOAD)
@@ -176,9 +185,20 @@ async def _probe(scratch: Scratch) -> AsyncIterator[ModelProcess]:
         await process.close()
 
 
+async def evaluated_ahead(editor: Editor) -> Ahead:
+    """What the server has evaluated where the cursor rested, and what of it was of use."""
+    return Ahead(**(await editor.command("lsp-calib.status"))["ahead"])
+
+
 async def settled(probe: ModelProcess) -> Stats:
     """As `until_idle`, after a wait in which the server can begin its evaluation in pauses."""
     await asyncio.sleep(2 * AHEAD_PAUSE)
+    return await until_idle(probe)
+
+
+async def at_rest(probe: ModelProcess) -> Stats:
+    """As `until_idle`, after a wait in which the server can begin to evaluate where the cursor rests."""
+    await asyncio.sleep(REST + AHEAD_PAUSE)
     return await until_idle(probe)
 
 
