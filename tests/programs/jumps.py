@@ -12,7 +12,8 @@ the indentation is left, and the key is their first character. Parts (`--part`, 
   on, or of the prompt's where that is shorter, the share by which the prompt was ready earlier than in the
   first build. At some jumps without rest a bare llama.cpp loop evaluates as many tokens (`--raw`).
 - first: a file is opened, the cursor is at a place, 4 s, the key.
-- returns: eight places are typed at, then one of them again and again, by chance, with another key.
+- returns: eight places are typed at, then one of them again and again, by chance, with another key. `gone`:
+  those returns at which the first build had to evaluate the place again.
 - typing: recorded typing with its pauses, and the processor time of it.
 - reading: the cursor goes on every few seconds and nothing is typed, for some minutes; both builds at once.
   The processor time is that of an hour at this rate.
@@ -224,8 +225,12 @@ class Comparison:
             found.append(await self._turn(len(found), documents, here, 0.0, key=key, back=True))
         for document in documents:
             document.close()
-        pairs = {name: compared(some) for name, some in pairs_of(found, self.names).items()}
-        return {"pairs": pairs, "memoryMb": memory, "ahead": await self.ahead()}
+        all_ = pairs_of(found, self.names)
+        pairs = {name: compared(some) for name, some in all_.items()}
+        gone = {
+            name: compared([one for one in some if one[0].evaluated >= LONG]) for name, some in all_.items()
+        }
+        return {"pairs": pairs, "gone": gone, "memoryMb": memory, "ahead": await self.ahead()}
 
     async def cancel(self) -> dict[str, Any]:
         idle: dict[str, dict[str, list[float]]] = {

@@ -92,6 +92,8 @@ def table(parts: Mapping[str, Any]) -> Iterator[str]:
     for part, words in (("first", "first in a document, after 4 s"), ("returns", "return")):
         for name, found in parts.get(part, {}).get("pairs", {}).items():
             yield f"{words}, {name}: {_line(found)}"
+    for name, found in parts.get("returns", {}).get("gone", {}).items():
+        yield f"return to a place that was gone, {name}: {_line(found)}"
     typing = parts.get("typing", {})
     for name, kinds in typing.get("pairs", {}).items():
         for kind, found in kinds.items():
