@@ -44,7 +44,7 @@ export function statusText(status: Status, tier?: string, legend: Legend = {}): 
 }
 
 export function statusSentence(status: Status, legend: Legend = {}): string {
-  const { state, message, model, slow, calibrator, note, tiers, hidden, latencyMs } = status;
+  const { state, message, model, slow, calibrator, note, tiers, hidden, latencyMs, ahead } = status;
   const meaning = calibrator && (legend[calibrator.state]?.words ?? CALIBRATOR_WORDS[calibrator.state]);
   const parts = [
     `lsp-calib: ${message || (legend[state]?.words ?? state)}`,
@@ -55,6 +55,7 @@ export function statusSentence(status: Status, legend: Legend = {}): string {
     tiers && `shown: ${tiers.accept} accept, ${tiers.review} review, ${tiers.reject} reject`,
     hidden && `${hidden} hidden as not sure enough (hideBelow)`,
     typeof latencyMs?.p50 === 'number' && `median ${Math.round(latencyMs.p50)} ms`,
+    ahead?.evaluated && `evaluated where the cursor rested: ${ahead.evaluated} tokens, ${ahead.used} of them used`,
   ];
   return parts.filter(Boolean).join(' · ');
 }

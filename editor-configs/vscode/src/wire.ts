@@ -54,6 +54,8 @@ export interface Status {
   /** Completions that were not shown. */
   readonly hidden?: number;
   readonly latencyMs?: { readonly p50: number | null; readonly p95: number | null };
+  /** Tokens of text evaluated where the cursor rested; of these, those that answers have used. */
+  readonly ahead?: { readonly evaluated: number; readonly used: number };
 }
 
 /** The suggestion that a command of an inline completion item carries, or undefined for something else. */

@@ -45,7 +45,8 @@ it('puts what is known into one sentence, and nothing else', () => {
       latencyMs: { p50: 41.7, p95: 90 },
     }),
   ).toBe('lsp-calib: Ready. · model m · calibrator learning (personal, 31 labels): it has few labels yet, and may still change much · carried over · shown: 1 accept, 2 review, 3 reject · median 42 ms');
-  expect(statusSentence({ state: 'ready', latencyMs: { p50: null, p95: null } })).toBe('lsp-calib: ready');
+  expect(statusSentence({ state: 'ready', latencyMs: { p50: null, p95: null }, ahead: { evaluated: 0, used: 0 } })).toBe('lsp-calib: ready');
+  expect(statusSentence({ state: 'ready', ahead: { evaluated: 90, used: 40 } })).toBe('lsp-calib: ready · evaluated where the cursor rested: 90 tokens, 40 of them used');
 });
 
 it('says that the model is slow here, and how many completions were hidden', () => {

@@ -39,18 +39,19 @@ def test_the_place_is_told_when_a_document_opens_and_when_the_cursor_moves(
     nvim.until("the first place", lambda: wire.places() == [(file.name, 0, 0)])
     other = folder / "other.py"
     other.write_text(SOURCE)
-    nvim.keys(f":edit {other}<CR>")
-    nvim.until("the other document", lambda: wire.places()[-1] == (other.name, 0, 0))
-    nvim.keys("9Gw")
-    nvim.until("the jump", lambda: wire.places()[-1] == (other.name, 8, 4))
+    nvim.keys(f":edit +9 {other}<CR>")
+    nvim.until("the other document", lambda: wire.places()[1:] == [(other.name, 8, 0)])
+    nvim.keys("4Gw")
+    nvim.until("the jump", lambda: wire.places()[-1] == (other.name, 3, 4))
     methods = wire.methods()
     assert methods.index("textDocument/didOpen") < methods.index(METHOD)
     second = methods.index("textDocument/didOpen", methods.index(METHOD))
     assert methods[second + 1 :].count(METHOD) == len(wire.places()) - 1
 
-    told = len(wire.places())
+    told, buffers = len(wire.places()), "return vim.fn.bufnr('$')"
+    before = nvim.lua(buffers)
     nvim.keys(":new<CR>ione<CR>two<Esc>gg:quit!<CR>")
-    nvim.until("back", lambda: nvim.line().startswith("def subtract"))
+    nvim.until("back", lambda: nvim.lua(buffers) > before and nvim.line().startswith("def add"))
     time.sleep(2 * EVERY)
     assert len(wire.places()) == told, "nothing has changed"
 

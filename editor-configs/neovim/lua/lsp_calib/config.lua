@@ -84,7 +84,7 @@ function M.make(opts)
     end,
     on_attach = function(_, buf)
       status.suggestions().attach(buf)
-      cursor.moved()
+      cursor.entered()
     end,
     on_exit = on_exit,
   }

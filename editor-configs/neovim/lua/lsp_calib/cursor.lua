@@ -26,14 +26,18 @@ local function tell()
   end, EVERY)
 end
 
---- The cursor has moved, or is in another buffer.
-function M.moved()
+--- The cursor has moved.
+local function moved()
   if not pause then tell() end
 end
 
+--- Another buffer is current, or the server has it now. What opens a buffer puts the cursor into its place only then.
+function M.entered() vim.schedule(moved) end
+
 --- Follow the cursor. group: an autocommand group.
 function M.start(group)
-  api.nvim_create_autocmd({ 'CursorMoved', 'BufEnter' }, { group = group, callback = M.moved })
+  api.nvim_create_autocmd('CursorMoved', { group = group, callback = moved })
+  api.nvim_create_autocmd('BufEnter', { group = group, callback = M.entered })
   api.nvim_create_autocmd('InsertEnter', { group = group, callback = tell })
 end
 

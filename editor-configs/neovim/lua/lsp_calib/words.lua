@@ -34,6 +34,10 @@ function M.status(status)
   if (status.hidden or 0) > 0 then say(('Hidden, because none of them is sure enough (hideBelow): %d.'):format(status.hidden)) end
   local withheld = numbers(status.withheld or {})
   if withheld ~= '' then say('Answers with nothing to offer: ' .. withheld .. '.') end
+  local ahead = status.ahead or {}
+  if (ahead.evaluated or 0) > 0 then
+    say(('Evaluated where the cursor rested: %d tokens of text, of which answers have used %d.'):format(ahead.evaluated, ahead.used))
+  end
   local latency = status.latencyMs or {}
   if is_given(latency.p50) then
     say(('Half of the answers came within %.0f ms, 95 %% within %.0f ms.'):format(latency.p50, latency.p95))
