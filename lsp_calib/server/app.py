@@ -140,6 +140,8 @@ class CalibServer(Connection):
                 "The editor broke the base protocol (%s); the connection is closed. Restart the server.",
                 type(error).__name__,
             )
+        if (session := self.__dict__.get("session")) is not None:
+            session.rest()
 
     async def close(self) -> None:
         self.shut_down = True
@@ -328,6 +330,12 @@ class Session:
         self.messages.warn(*problems)
         self.admission.settings_changed()
         self.completions.settings_changed()
+
+    def rest(self) -> None:
+        """The connection has ended: begin no idle work any more, for which there are no threads."""
+        self.completions.ahead.give_way()
+        self.summaries.ahead.stop()
+        self.learning.when_idle.stop()
 
     async def close(self) -> None:
         """Settle and store the suggestions and release the model. Closing again does nothing."""
