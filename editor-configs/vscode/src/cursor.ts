@@ -6,6 +6,8 @@ import type { DocumentSelector, FeatureState, LanguageClient, ServerCapabilities
 import { cursorAfter } from './badge_text';
 
 export const EVERY_MS = 300;
+// VS Code tells of an editor right before it puts the cursor into its place there.
+export const OPENING_MS = 50;
 
 type Client = Pick<LanguageClient, 'code2ProtocolConverter' | 'protocol2CodeConverter' | 'sendNotification'>;
 
@@ -55,7 +57,7 @@ export class CursorFeature implements StaticFeature {
         }
       }),
       vscode.window.onDidChangeTextEditorSelection(({ textEditor }) => (textEditor === vscode.window.activeTextEditor ? this.moved() : undefined)),
-      vscode.window.onDidChangeActiveTextEditor(() => this.moved()),
+      vscode.window.onDidChangeActiveTextEditor(() => (this.pause === undefined ? this.wait(OPENING_MS) : undefined)),
     );
     this.moved();
   }
@@ -73,6 +75,13 @@ export class CursorFeature implements StaticFeature {
     }
   }
 
+  private wait(milliseconds: number): void {
+    this.pause = setTimeout(() => {
+      this.pause = undefined;
+      this.tell();
+    }, milliseconds);
+  }
+
   /** Tells where the cursor is, if the server does not know that, and after a pause where it has gone meanwhile. */
   private tell(): void {
     const { document, selection } = vscode.window.activeTextEditor ?? {};
@@ -84,10 +93,7 @@ export class CursorFeature implements StaticFeature {
       return;
     }
     this.known = { document, position };
-    this.pause = setTimeout(() => {
-      this.pause = undefined;
-      this.tell();
-    }, EVERY_MS);
+    this.wait(EVERY_MS);
     const params = this.client.code2ProtocolConverter.asTextDocumentPositionParams(document, position);
     // That the server has gone meanwhile is for the client to say.
     this.client.sendNotification('lsp-calib/cursor', params).catch(() => undefined);

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import type { LanguageClient } from 'vscode-languageclient/node';
-import { CursorFeature, EVERY_MS } from '../src/cursor';
+import { CursorFeature, EVERY_MS, OPENING_MS } from '../src/cursor';
 import { active, listeners, Position, Range, Selection } from './mock_vscode';
 
 vi.mock('vscode', async () => await vi.importActual('./mock_vscode'));
@@ -75,7 +75,9 @@ it('tells the place where the cursor is when the server starts, and in each edit
   open('/a.py', 3, 4);
   begin();
   vi.advanceTimersByTime(EVERY_MS);
-  open('/b.py', 1, 2);
+  const opened = open('/b.py');
+  move(opened, 1, 2); // as VS Code puts it there
+  vi.advanceTimersByTime(OPENING_MS);
   expect(sent).toEqual(['/a.py:3:4', '/b.py:1:2']);
 });
 

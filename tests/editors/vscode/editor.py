@@ -306,17 +306,18 @@ class VSCode:
         if file:
             self.page.locator(".editor-instance .view-lines").first.wait_for(timeout=1000 * MODEL_SECONDS)
 
-    def show(self, file: Path) -> None:
-        """Opens one more file, by its path."""
+    def show(self, file: Path, line: int | None = None) -> None:
+        """Opens one more file, by its path, at a line, from 1."""
         from playwright.sync_api import Error as PlaywrightError
 
+        name = str(file) if line is None else f"{file}:{line}"
         # Not Control+P: before VS Code listens it is the browser's, which would print.
         self.page.mouse.move(640, 300)  # away from a hover, whose end would close the palette
 
         def asked() -> bool:
             self.keys("Escape", "Escape", "F1")
             try:
-                self.page.locator(".quick-input-widget input").first.fill(str(file), timeout=5000)
+                self.page.locator(".quick-input-widget input").first.fill(name, timeout=5000)
                 row = self.page.locator(".quick-input-widget .monaco-list-row", has_text=file.name)
                 row.first.click(timeout=5000)
             except PlaywrightError:  # not there yet, or something else took the focus

@@ -62,8 +62,8 @@ def test_the_place_is_told_when_the_cursor_moves_and_not_while_one_types(vscode:
     vscode.until("the keys", lambda: wire.methods().count("textDocument/didChange") > typed + 30)
     assert wire.places()[before:] == []
 
-    vscode.show(vscode.workspace / "more.py")
-    vscode.until("the other document", lambda: wire.places()[before:] == [("more.py", 0, 0)])
+    vscode.show(vscode.workspace / "more.py", line=9)
+    vscode.until("the other document", lambda: wire.places()[before:] == [("more.py", 8, 0)])
 
 
 def test_a_server_that_takes_the_place_of_a_dead_one_is_told_the_place(vscode: VSCode, wire: Wire) -> None:
