@@ -33,6 +33,7 @@ import argparse
 import asyncio
 import contextlib
 import json
+import math
 import os
 import platform
 import random
@@ -58,10 +59,10 @@ from lsp_calib.tools.bench.run import place_of
 from lsp_calib.tools.bench.trace import Edit, load_trace, select
 from lsp_calib.tools.client import Document, suggestion_of
 
-RESTS = (0.0, 1.5, 2.5, 4.0)
-PARTS = ("jumps", "first", "returns", "cancel", "typing", "reading", "memory")
+RESTS = ("0:40", "1.5:40", "2.5:40", "4:40")
+PARTS = ("jumps", "returns", "first", "cancel", "typing", "reading", "memory")
 # Of these nobody does so many in so little time.
-_WITHOUT_BUDGET = ("jumps", "first", "returns", "cancel")
+_WITHOUT_BUDGET = PARTS[:4]
 ANSWER = 120.0
 # Seconds of rest of a build that is not told of it.
 _UNTOLD = 0.5
@@ -122,6 +123,12 @@ def gapped(folder: Path, chance: random.Random) -> Iterator[tuple[str, list[str]
                         break
 
 
+def rest_and_count(text: str) -> tuple[float, int]:
+    """From SECONDS:COUNT. Raises ValueError."""
+    rest, _, count = text.partition(":")
+    return float(rest), int(count)
+
+
 def in_order(servers: Sequence[Server], turn: int) -> Sequence[Server]:
     return servers if turn % 2 == 0 else servers[::-1]
 
@@ -145,6 +152,7 @@ class Comparison:
     given: argparse.Namespace
     model: Path
     card: ModelCard
+    until: float = math.inf
 
     @property
     def names(self) -> list[str]:
@@ -155,20 +163,21 @@ class Comparison:
         return {server.build.name: await server.ahead() for server in self.servers}
 
     async def jumps(self) -> dict[str, Any]:
-        found: dict[float, list[dict[str, Answer]]] = {rest: [] for rest in RESTS}
+        wanted = dict(self.given.rest or map(rest_and_count, RESTS))
+        found: dict[float, list[dict[str, Answer]]] = {rest: [] for rest in wanted}
         chance, documents, gaps = random.Random(1), list[Document](), list[Gap]()
         raw: list[tuple[dict[str, Answer], int, float]] = []
         turn = 0
         async with self._loop() as loop:
-            while open_rests := [rest for rest in RESTS if not self._enough(found[rest])]:
+            while open_rests := [rest for rest in wanted if not self._enough(found[rest], wanted[rest])]:
                 if not gaps:
                     for document in documents:
                         document.close()
                     path, gaps = self.files.take()
                     documents = [Document(server.editor, path, "python") for server in self.servers]
-                # The rest of which there are fewest, so that a slow hour of the machine is in all of them.
-                fewest = min(len(found[rest]) for rest in open_rests)
-                rest = chance.choice([rest for rest in open_rests if len(found[rest]) == fewest])
+                # In proportion, so that a slow quarter of an hour of the machine is in all of them.
+                share = {rest: len(found[rest]) / wanted[rest] for rest in open_rests}
+                rest = chance.choice([rest for rest in open_rests if share[rest] == min(share.values())])
                 answers = await self._turn(turn, documents, gaps.pop(), rest)
                 found[rest].append(answers)
                 least = min(one.evaluated for one in answers.values())
@@ -217,7 +226,7 @@ class Comparison:
         for server in self.servers:
             memory[server.build.name].append(server.memory())
         here = gaps[-1]
-        while not self._enough(found):
+        while not self._enough(found, self.given.returns):
             here = chance.choice([gap for gap in gaps if gap is not here])
             visits[here] += 1
             # Another key than before: the answer to the same one is remembered.
@@ -341,9 +350,11 @@ class Comparison:
             await server.quiet()
         return answers
 
-    def _enough(self, found: Sequence[dict[str, Answer]], wanted: int = 0) -> bool:
-        """Whether there are so many pairs; where the model often has nothing to say, half as many more do."""
-        wanted = wanted or self.given.jumps
+    def _enough(self, found: Sequence[dict[str, Answer]], wanted: int) -> bool:
+        """Whether there are so many pairs; where the model often has nothing to say, half as many more do.
+        Or the part's time is over."""
+        if time.monotonic() > self.until:
+            return True
         return sum(map(is_pair, found)) >= wanted or len(found) >= wanted + wanted // 2
 
     @contextlib.asynccontextmanager
@@ -511,6 +522,7 @@ async def measured(given: argparse.Namespace, report: dict[str, Any]) -> None:
                 comparison = Comparison(servers, files, given, model, card)
                 for part in chosen:
                     began = time.monotonic()
+                    comparison.until = began + 60 * given.limit
                     parts[part] = await getattr(comparison, part)()
                     write(given, report, part, began)
         if "memory" in given.part:
@@ -535,7 +547,8 @@ def options() -> argparse.ArgumentParser:
     )
     parser.add_argument("--part", action="append", choices=PARTS)
     parser.add_argument("--out", type=Path, help="the JSON file")
-    parser.add_argument("--jumps", type=int, default=40, help="pairs for each rest, and returns")
+    parser.add_argument("--rest", type=rest_and_count, action="append", metavar="SECONDS:COUNT", help="jumps")
+    parser.add_argument("--returns", type=int, default=40)
     parser.add_argument("--first", type=int, default=20, help="files")
     parser.add_argument("--keys", type=int, default=96, help="of recorded typing")
     parser.add_argument("--minutes", type=float, default=4.0, help="of reading")
@@ -546,6 +559,7 @@ def options() -> argparse.ArgumentParser:
     )
     parser.add_argument("--raw", type=int, default=0, metavar="THREADS", help="also a bare llama.cpp loop")
     parser.add_argument("--memory-model", action="append", help="models for `memory`, by default --model")
+    parser.add_argument("--limit", type=float, default=math.inf, help="minutes of jumps, returns and first")
     parser.add_argument("--seed", type=int, default=0)
     return parser
 
