@@ -34,6 +34,7 @@ LONG = {
         "test_a_run_that_is_interrupted_at_many_moments_ends_the_same[sampled]",
         "test_a_run_that_is_interrupted_at_many_moments_ends_the_same[background]",
         "test_what_was_evaluated_before_an_interruption_is_kept",
+        "test_an_interruption_does_not_wait_for_the_end_of_the_step",
         "test_without_reuse_an_interrupted_answer_is_the_same_to_the_last_bit",
         "test_of_a_prompt_longer_than_the_context_the_end_is_evaluated",
         "test_scores_of_any_length_are_those_of_an_evaluation_from_scratch[130]",

@@ -56,7 +56,8 @@ def row(entry: Entry, best: str | None = None) -> str:
     fits = {True: "fits", False: "too large now", None: ""}[entry.fits]
     slow = "" if speed is None or speed.quick_enough else "slow here: "
     pace = f"{slow}{1e3 * speed.p50:.0f} ms a key" if speed else ""
-    pace = ", ".join(word for word in (pace, "recommended" if card.name == best else "") if word)
+    bits = f"8-bit weights of {entry.eight_bit / 1e6:.0f} MB" if entry.eight_bit else ""
+    pace = ", ".join(word for word in (pace, bits, "recommended" if card.name == best else "") if word)
     columns = (f"{card.name:20}", f"{size:>8}", f"{card.quantisation:7}", f"{card.licence:18}")
     return "  ".join((*columns, needs, f"{fits:13}", f"{state:9}", pace)).rstrip()
 

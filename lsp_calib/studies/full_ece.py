@@ -43,7 +43,6 @@ from lsp_calib.files import read_file, replace_file, write_atomically
 from lsp_calib.inference.backend import LoadOptions
 from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.inference.engine import LoadedModel, Priority
-from lsp_calib.inference.models import converted
 from lsp_calib.inference.process import acceleration
 from lsp_calib.json_text import parse_json
 from lsp_calib.settings import Settings, engine_choice
@@ -371,8 +370,7 @@ def reader(loaded: LoadedModel, threads: int = 0, gpu_layers: int | None = None)
     from lsp_calib.inference.local.llama import LlamaModel
 
     path = loaded.card.path
-    slow = converted.slow(path)
-    question = acceleration.Question(LlamaModel.hardware(), gpu_layers, slow, loaded.identity.sha256)
+    question = acceleration.Question.of(path, LlamaModel.hardware(), gpu_layers, loaded.identity.sha256)
     known = question.recall()
     used = question.candidates[0] if known is None else known.acceleration
     return Reader(LlamaModel(LoadOptions(path, loaded.card.context, threads, used)))

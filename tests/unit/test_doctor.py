@@ -478,8 +478,9 @@ class TestQuick:
         (Hardware("b", exact=True), [], True, "to the last bit"),
         (Hardware("b"), [Acceleration()], False, "evaluated together"),
         (Hardware("b", gpu=True, exact=True), [Acceleration(gpu_layers=99)], False, "uses the GPU"),
+        (Hardware("b", amx=True, exact=True), [Acceleration(eight_bit=True)], True, "weights of 8 bits"),
     ],
-    ids=["processor", "nothing tried yet", "prebuilt", "GPU"],
+    ids=["processor", "nothing tried yet", "prebuilt", "GPU", "8 bits with AMX"],
 )
 def test_it_says_whether_the_same_text_gives_the_same_probability(
     hardware: Hardware, accelerations: list[Acceleration], exact: bool, says: str

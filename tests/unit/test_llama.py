@@ -2,6 +2,8 @@
 
 import ctypes
 import math
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -291,6 +293,27 @@ class TestInterruptions:
         assert model.counters.decode_ms == before
         model.resume()
         assert run.advance().text
+
+    def test_an_interruption_does_not_wait_for_the_end_of_the_step(self, model: llama.LlamaModel) -> None:
+        """It waits for the operation that runs, of which a step has hundreds."""
+        step = step_seconds(model)
+        waited = []
+        for n in range(12):
+            run, asked = model.begin(request(f"# {n}\n" + 3 * LONG, most=1, reuse=False)), []
+
+            def interrupt(asked: list[float] = asked, after: float = step * (0.5 + n / 12)) -> None:
+                time.sleep(after)
+                asked.append(time.perf_counter())
+                model.interrupt()
+
+            thread = threading.Thread(target=interrupt)
+            thread.start()
+            with pytest.raises(Interrupted):
+                run.advance()
+            waited.append(time.perf_counter() - asked[0])
+            thread.join()
+            model.resume()
+        assert sorted(waited)[len(waited) // 2] <= step / 10
 
     def test_what_was_evaluated_before_an_interruption_is_kept(self, model: llama.LlamaModel) -> None:
         text = "".join(f"name_{n} = other({n})\n" for n in range(30))

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Meta
 
 from lsp_calib.inference.choice import CACHE_MB
-from lsp_calib.inference.models import sidecar
+from lsp_calib.inference.models import converted, sidecar
 from lsp_calib.inference.models.cards import BITS, ModelCard, load_cards
 from lsp_calib.values import Timing
 
@@ -37,6 +37,7 @@ def needed(card: ModelCard) -> int:
     prompts of the whole context, and as many places as are kept by default."""
     weights = card.path.stat().st_size if card.path.is_file() else card.size
     weights = weights or int(card.parameters * BITS / 8)
+    weights = max(weights, *(one.stat().st_size for one in converted.all_of(card.path)), 0)
     states = CACHE_MB * 10**6
     if _PLACE * card.kv_bytes > states:
         states = 0
@@ -45,9 +46,20 @@ def needed(card: ModelCard) -> int:
 
 def available() -> int | None:
     """Bytes that programs could still use; None where that is unknown, as anywhere but on Linux."""
+    return _memory("MemAvailable:")
+
+
+def leaves_a_third(more: int) -> bool:
+    """Whether a third of the memory stays free when so many bytes of it are taken. False where that is
+    unknown."""
+    free, whole = available(), _memory("MemTotal:")
+    return free is not None and whole is not None and 3 * (free - more) >= whole
+
+
+def _memory(field: str) -> int | None:
     with contextlib.suppress(OSError, ValueError, IndexError, StopIteration):
         lines = Path("/proc/meminfo").read_text("ascii").splitlines()
-        return int(next(line for line in lines if line.startswith("MemAvailable:")).split()[1]) << 10
+        return int(next(line for line in lines if line.startswith(field)).split()[1]) << 10
     return None
 
 

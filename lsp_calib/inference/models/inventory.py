@@ -38,7 +38,8 @@ class Entry:
     """A model that is known or lies in the models folder.
 
     needs: bytes it takes when loaded, an estimate. fits: whether they are free now, None where unknown.
-    fault: the fault of its file, empty if none is known.
+    eight_bit: bytes of its weights converted to 8 bits, 0 if there are none. fault: the fault of its file,
+    empty if none is known.
     """
 
     card: ModelCard | EncoderCard
@@ -47,6 +48,7 @@ class Entry:
     fits: bool | None
     speed: Speed | None
     fault: str = ""
+    eight_bit: int = 0
 
     def to_wire(self) -> dict[str, Any]:
         card, speed = self.card, self.speed
@@ -64,6 +66,7 @@ class Entry:
             "memoryBytes": self.needs,
             "fits": self.fits,
             "speed": speed and {"p50Ms": round(1e3 * speed.p50, 1), "answers": speed.n},
+            "eightBitBytes": self.eight_bit or None,
             "fault": self.fault,
         }
 
@@ -133,7 +136,8 @@ def _entry(card: ModelCard, fault: str = "") -> Entry:
             fault = f"it has {actual} of {card.size} bytes"
         fault = fault or _fault(card)
         card = attrs.evolve(card, size=card.size or actual)
-    return Entry(card, installed, needs, demands.fits(needs), known_speed(card), fault)
+    eight_bit = max((one.stat().st_size for one in converted.all_of(card.path)), default=0)
+    return Entry(card, installed, needs, demands.fits(needs), known_speed(card), fault, eight_bit)
 
 
 def _fault(card: ModelCard) -> str:

@@ -33,8 +33,8 @@ from lsp_calib.errors import EngineError, LspCalibError
 from lsp_calib.files import why
 from lsp_calib.inference.backend import Backend, Factory, LoadOptions
 from lsp_calib.inference.engine import Request
-from lsp_calib.inference.models import converted, gguf, sidecar
-from lsp_calib.inference.process import acceleration, protocol
+from lsp_calib.inference.models import gguf, sidecar
+from lsp_calib.inference.process import acceleration, eight_bit, protocol
 from lsp_calib.inference.process.protocol import Place
 from lsp_calib.inference.process.request_queue import Worker
 
@@ -308,7 +308,7 @@ def _load(
             on_progress=progress,
             cache_bytes=wanted.cache_mb * 10**6,
         )
-        question = acceleration.Question(factory.hardware(), wanted.gpu_layers, converted.slow(path), sha256)
+        question = acceleration.Question.of(path, factory.hardware(), wanted.gpu_layers, sha256)
         # The remembered acceleration, unless that has just crashed.
         choice = None if arguments.careful else question.recall()
         if choice is None:
@@ -334,6 +334,7 @@ def _load(
         backend.evaluates_ahead,
     )
     broker.tell("ready", **msgspec.to_builtins(loaded))
+    eight_bit.begin(question, choice, load, broker.worker)
     return backend
 
 

@@ -13,8 +13,10 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Self
 
 import attrs
 import msgspec
@@ -32,7 +34,7 @@ from lsp_calib.inference.backend import (
     forced_library,
 )
 from lsp_calib.inference.engine import Request
-from lsp_calib.inference.models import sidecar
+from lsp_calib.inference.models import converted, sidecar
 from lsp_calib.inference.process import starting
 from lsp_calib.values import Prompt, Segment
 
@@ -78,8 +80,8 @@ def find_library() -> Factory:
 MEMORY = ".acceleration.json"
 # More layers than any model has.
 ALL_LAYERS = 999
-# A safer acceleration must be faster by this much to be preferred: a trial's time is not exact.
-_FASTER = 0.9
+FASTER = 0.9
+"""A safer acceleration must be faster by this much to be preferred: a trial's time is not exact."""
 
 
 class Tried(msgspec.Struct, frozen=True, array_like=True):
@@ -118,13 +120,22 @@ class Question:
 
     gpu_layers: as the user wants it; None leaves it to the trial. slow_weights: the model's are worth
     converting (`converted.slow`); AMX multiplies them as they are. model: its SHA-256, by which the answer
-    is remembered.
+    is remembered. has_eight_bit: there are converted weights for AMX, which `eight_bit` makes and tries once
+    the model answers; until then they are no candidate.
     """
 
     hardware: Hardware
     gpu_layers: int | None
     slow_weights: bool = False
     model: str = ""
+    has_eight_bit: bool = False
+
+    @classmethod
+    def of(cls, path: Path, hardware: Hardware, gpu_layers: int | None, sha256: str) -> Self:
+        """The question for a model file. Raises ModelFileError if it is no model."""
+        amx = hardware.amx and hardware.converts and converted.slow_with_amx(path)
+        there = amx and converted.place(path).is_file()
+        return cls(hardware, gpu_layers, converted.slow(path), sha256, there)
 
     @property
     def candidates(self) -> tuple[Acceleration, ...]:
@@ -157,7 +168,8 @@ class Question:
     def recall(self) -> AccelerationChoice | None:
         """The remembered choice, None if there is none."""
         choice = _entries(machine(self.hardware)).get(self._key)
-        known = {one.name: one for one in self.candidates}
+        later = [Acceleration(eight_bit=True)] if self.has_eight_bit else []
+        known = {one.name: one for one in (*self.candidates, *later)}
         if choice is None or choice.acceleration.name not in known:
             return None
         return attrs.evolve(choice, acceleration=known[choice.acceleration.name])
@@ -194,7 +206,7 @@ def fastest_that_works(
         if outcome is None:
             return AccelerationChoice(candidate)
         tried.append(outcome)
-        if outcome.seconds is not None and (best is None or outcome.seconds < _FASTER * best[0]):
+        if outcome.seconds is not None and (best is None or outcome.seconds < FASTER * best[0]):
             best = outcome.seconds, candidate
     if best is None:
         raise ModelFileError(_nothing_works(tried))
@@ -268,15 +280,18 @@ def write_settings(path, settings):
 _ANSWER = 8
 # A trial ends after so many seconds, and one more for each 20 MB of the model: a hang is a failure as well.
 _SECONDS, _BYTES_A_SECOND = 60.0, 20 << 20
+# Seconds between two looks whether a trial is in the way.
+_LOOK = 0.1
 
 # The child's exit code where llama.cpp refuses the model, and those of SIGKILL and SIGTERM.
 _NOT_LOADED = 4
 _KILLED = (-9, -15)
 
 
-def attempt(options: LoadOptions) -> Tried | None:
+def attempt(options: LoadOptions, in_the_way: Callable[[], bool] | None = None) -> Tried | None:
     """Try `options.acceleration` in a child of this process, by this process's own program.
 
+    in_the_way: asked while it runs; then the trial is ended.
     None where that is no evidence: the child was ended from outside (for lack of memory above all), or the
     model cannot be loaded in any way, which is reported when it is loaded.
     """
@@ -286,10 +301,21 @@ def attempt(options: LoadOptions) -> Tried | None:
     limit = _SECONDS + options.path.stat().st_size / _BYTES_A_SECOND
     # The child's standard input ends with this process, and then the child ends as well.
     reading, writing = os.pipe()
+    end = time.monotonic() + limit
+    output: bytes | None = None
     try:
-        child = subprocess.run(command, stdin=reading, stdout=subprocess.PIPE, timeout=limit, check=False)
-    except subprocess.TimeoutExpired:
-        return Tried(name, None, f"no answer in {limit:.0f} s")
+        with subprocess.Popen(command, stdin=reading, stdout=subprocess.PIPE) as child:
+            while output is None:
+                try:
+                    output, _ = child.communicate(timeout=_LOOK if in_the_way else limit)
+                except subprocess.TimeoutExpired:
+                    late = time.monotonic() >= end
+                    if not late and (in_the_way is None or not in_the_way()):
+                        continue
+                    child.kill()
+                    child.wait()
+                    converted.discard(options.path, child.pid)
+                    return Tried(name, None, f"no answer in {limit:.0f} s") if late else None
     finally:
         os.close(reading)
         os.close(writing)
@@ -298,7 +324,7 @@ def attempt(options: LoadOptions) -> Tried | None:
     if child.returncode:
         return Tried(name, None, starting.how(child.returncode))
     with contextlib.suppress(ValueError, TypeError, KeyError):
-        if (seconds := float(json.loads(child.stdout)["seconds"])) > 0:
+        if (seconds := float(json.loads(output)["seconds"])) > 0:
             return Tried(name, seconds)
     return Tried(name, None, "no figures")
 

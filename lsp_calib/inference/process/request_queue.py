@@ -198,7 +198,7 @@ class Worker:
         ahead = request.priority is Priority.IDLE and request.max_tokens == 0
         job = Job(client, request_id, request.priority, request.document, ahead, request)
         with self._changed:
-            self._changed.notify()
+            self._changed.notify_all()
             return [older.id for older in self._interrupt(self._queue.put(job)).dropped]
 
     def cancel(self, client: int, request_id: int) -> bool:
@@ -228,6 +228,24 @@ class Worker:
                 threads=backend.threads if backend else 0,
                 **attrs.asdict(backend.counters if backend else Counters()),
             )
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing runs or waits."""
+        with self._changed:
+            return self._idle_for() > 0.0
+
+    def wait_until_idle(self, seconds: float) -> None:
+        """Wait until nothing has run or waited for so many seconds. For any other thread."""
+        with self._changed:
+            while (left := seconds - self._idle_for()) > 0.0:
+                self._changed.wait(left)
+
+    def _idle_for(self) -> float:
+        """Seconds, 0 while anything runs or waits."""
+        if self._idle_since is None or self._queue.waiting:
+            return 0.0
+        return time.monotonic() - self._idle_since
 
     def _interrupt(self, effect: Effect) -> Effect:
         if effect.interrupt and self._backend is not None:

@@ -27,7 +27,7 @@ from lsp_calib.calibration.calibrators.purpose import LENT, Purpose, is_same_mod
 from lsp_calib.commands.engine import layouts_for
 from lsp_calib.errors import LspCalibError, ModelError, install_command
 from lsp_calib.inference import processor
-from lsp_calib.inference.backend import Hardware
+from lsp_calib.inference.backend import EIGHT_BIT, Hardware
 from lsp_calib.inference.local import compiler
 from lsp_calib.inference.models import sidecar
 from lsp_calib.inference.models.cards import DEFAULT_ENCODER as ENCODER
@@ -156,6 +156,8 @@ def described(hardware: Hardware, choices: Sequence[AccelerationChoice]) -> Find
         says = "llama.cpp uses the processor, which was faster than the GPU."
     elif hardware.amx and names == {"cpu-without-amx"}:
         says = "llama.cpp runs without AMX, because it was slower with it."
+    elif hardware.amx and EIGHT_BIT in names:
+        says = "llama.cpp uses AMX, with weights of 8 bits where they were faster."
     elif processor.has_amx() and not hardware.amx:
         says = "This processor has AMX, but llama.cpp was compiled without it."
         if compiler.flags() != compiler.WITHOUT_AMX:
