@@ -232,10 +232,6 @@ class WorkAhead:
         """The model is loaded, a pause is over, settings have changed: the place may be evaluated now."""
         self._sign(not self._rest.is_at_work)
 
-    def hold(self) -> None:
-        """Evaluate nothing before `go_on`, or another sign."""
-        self._rest.stop()
-
     def _sign(self, happened: bool) -> None:
         if happened:
             self._rest.wait()

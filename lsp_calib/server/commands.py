@@ -202,13 +202,8 @@ def register(server: CalibServer) -> None:
 
     @server.feature(types.TEXT_DOCUMENT_HOVER)
     async def hover(ls: CalibServer, params: types.HoverParams) -> types.Hover | None:
-        ahead = ls.session.completions.ahead
-        ahead.hold()  # the user waits for the summary, which would come after it
-        try:
-            return await ls.session.summaries.hover(params)
-        finally:
-            ahead.seen(params.text_document.uri, params.position)
-            ahead.go_on()
+        ls.session.completions.ahead.seen(params.text_document.uri, params.position)
+        return await ls.session.summaries.hover(params)
 
     @server.feature(types.TEXT_DOCUMENT_CODE_LENS, types.CodeLensOptions(resolve_provider=False))
     async def lenses(ls: CalibServer, params: types.CodeLensParams) -> list[types.CodeLens] | None:

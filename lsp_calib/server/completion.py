@@ -419,7 +419,7 @@ class Completions:
                 if asked is not None:
                     self.refused(document.uri, excluded)
         self._nearby.clear()  # they may show what is excluded now
-        self.ahead.hold()
+        self.ahead.give_way()
         self.ahead.go_on()
 
     def forget_replies(self) -> None:

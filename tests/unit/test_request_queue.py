@@ -26,20 +26,19 @@ def run_all(queue: Queue) -> list[Key]:
 
 
 class TestTurns:
-    def test_a_prompt_for_the_next_key_is_evaluated_before_a_summary_and_interrupts_it(self) -> None:
-        """Its document may be a hover away from being summarised: completions lose nothing by that."""
+    def test_a_prompt_for_the_next_key_is_evaluated_once_nobody_waits_and_before_idle_work(self) -> None:
         queue = Queue()
         ahead = Job(1, 2, Priority.IDLE, ahead=True)
-        queue.put(Job(1, 1, BEHIND))
+        queue.put(Job(1, 1, Priority.IDLE))
         taken(queue)
-        assert queue.put(Job(1, 4, Priority.IDLE)) == Effect()
         assert queue.put(ahead).interrupt
         queue.stopped()
         assert taken(queue) is ahead
-        assert queue.put(Job(2, 1, BEHIND)) == Effect(), "a summary does not interrupt it"
-        assert queue.put(Job(1, 3, TYPING)).interrupt, "a key does"
+        assert queue.put(Job(1, 5, Priority.IDLE)) == Effect()
+        assert queue.put(Job(2, 1, BEHIND)).interrupt, "a hover waits for its summary"
         queue.stopped()
-        assert run_all(queue) == [(1, 3), (1, 2), (1, 1), (2, 1), (1, 4)]
+        assert queue.put(Job(1, 3, TYPING)) == Effect()
+        assert run_all(queue) == [(1, 3), (2, 1), (1, 2), (1, 1), (1, 5)]
 
     def test_clients_take_turns_whoever_asks_for_more(self) -> None:
         queue = Queue()

@@ -1,7 +1,8 @@
 """Which request the model answers next (`Queue`, pure), and the thread that answers them (`Worker`).
 
-- Interactive work goes first, then the prompts that are evaluated ahead for it, then background work, then
-  idle work. A new request interrupts a running one of a later kind in this order, which resumes afterwards.
+- Interactive work goes first, then background work, for which somebody waits as well, then the prompts that
+  are evaluated ahead, then idle work. A new request interrupts a running one of a later kind in this order,
+  which resumes afterwards.
 - Among clients, the one served longest ago is next; within a client, the oldest request.
 - Of a client's interactive requests for documents the newest goes first, and interrupts an older one that
   runs: the user is there now. Of those for one document only the newest is wanted.
@@ -30,8 +31,7 @@ class Job:
     """A request, and what decides its place in the queue.
 
     client, id: together they are the job's key; the newer of two requests of a client has the greater id.
-    ahead: it only evaluates the likely prompt of an interactive request to come. Behind a summary it would
-    come too late, and that request would pay.
+    ahead: it only evaluates the likely prompt of an interactive request to come.
     came, since: when it came, and when it came or stopped last. waited: seconds in all.
     """
 
@@ -48,8 +48,8 @@ class Job:
 
     @property
     def kind(self) -> tuple[Priority, bool]:
-        """The lowest goes first. A prompt evaluated ahead comes right after interactive work."""
-        return Priority.INTERACTIVE if self.ahead else self.priority, self.ahead
+        """The lowest goes first. A prompt evaluated ahead comes before other work that nobody waits for."""
+        return Priority.BACKGROUND if self.ahead else self.priority, self.ahead
 
     @property
     def key(self) -> Key:
