@@ -152,10 +152,10 @@ class Backend(Protocol):
         """Make a run for a request; nothing is evaluated yet."""
         ...
 
-    def interrupt(self) -> None:
+    def interrupt(self, *, after_step: bool = False) -> None:
         """Stop the running `advance` within tens of milliseconds, or the next one at its start.
 
-        For any thread.
+        after_step: at the end of the step that runs, which is not lost then. For any thread.
         """
         ...
 

@@ -194,6 +194,12 @@ class IdleWork:
     def wait(self) -> None:
         """Something has happened: begin so many seconds from now."""
         self.stop()
+        self.put_off()
+
+    def put_off(self) -> None:
+        """As `wait`, but what is begun goes on until then."""
+        if self._timer is not None:
+            self._timer.cancel()
         if not self._closed:
             self._timer = asyncio.get_running_loop().call_later(self._after, self._begin)
 

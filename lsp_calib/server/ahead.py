@@ -167,7 +167,8 @@ class Places:
 @attrs.define(eq=False, repr=False, slots=False)
 class WorkAhead:
     """All that the model does before it is asked, for one connection. One rule says who gives way: a sign of
-    the user stops an evaluation, which is of another place then, and a request to the model stops everything.
+    the user in another line stops an evaluation, and a request to the model stops everything. A request in
+    the line itself takes the evaluation over: what that is at are the request's own tokens.
 
     in_comments: whether completions come in comments by themselves, as for `CompletionService.keeps_out`.
     """
@@ -189,6 +190,7 @@ class WorkAhead:
         self._next: tuple[CalibDocument, Cursor] | None = None
         # By document and line: the tokens that were evaluated there, behind those that were known before.
         self._evaluated = LRU[tuple[str, int], tuple[int, int]](_MOST_LINES)
+        self._line: tuple[str, int] | None = None  # the document and line that are being evaluated
         self._speed = 0.0  # tokens a second; 0: not known yet
         self._early: tuple[str, types.Position] | None = None  # told of a document that is not open
 
@@ -233,14 +235,22 @@ class WorkAhead:
         self._sign(not self._rest.is_at_work)
 
     def _sign(self, happened: bool) -> None:
-        if happened:
+        if happened and self._is_at(self._places.here):
+            self._rest.put_off()
+        elif happened:
             self._rest.wait()
+
+    def _is_at(self, place: Place | None) -> bool:
+        """Whether the line of a place is being evaluated."""
+        return place is not None and self._line == (place.uri, place.line)
 
     # Giving way.
 
-    def give_way(self) -> None:
-        """The model is needed, in whatever document, or nothing may be done ahead."""
-        self._rest.stop()
+    def give_way(self, to: Place | None = None) -> None:
+        """The model is needed, in whatever document, or nothing may be done ahead. to: the place that it is
+        needed for."""
+        if not self._is_at(to):
+            self._rest.stop()
         self._after_accept.stop()
 
     def forget(self, uri: str) -> None:
@@ -337,12 +347,14 @@ class WorkAhead:
         """Evaluate a prompt; whether it was evaluated to its end, and not to that of the budget."""
         threads = self._connection.settings.threads or default_threads()
         began, timing = self._clock(), None
+        self._line = place.uri, place.line
         try:
             async with asyncio.timeout(self._budget.left() / threads):
                 timing = (await self._model.engine.generate(request)).timing
         except TimeoutError:
             return False
         finally:
+            self._line = None
             self._count(place, timing, self._clock() - began, threads)
         return True
 

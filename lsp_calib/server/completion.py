@@ -569,8 +569,9 @@ class Completions:
                 is_out = await self._service.keeps_out(at, self._in_comments, document=file)
                 if is_out and not run.in_comments:
                     return Nothing(Refusal.COMMENT)
-            self.ahead.give_way()
-            timed = partial(self.ahead.answered, Place(document.uri, at.own_line, at.column))
+            place = Place(document.uri, at.own_line, at.column)
+            self.ahead.give_way(place)
+            timed = partial(self.ahead.answered, place)
             own = await self._service.complete(at, document=file, hide_below=below, lead=lead, timed=timed)
         except RequestCancelledError:
             return Nothing(Refusal.SUPERSEDED)

@@ -58,7 +58,8 @@ async def test_within_a_line_only_where_the_user_works(connect: Connect) -> None
     assert await none_more(editor)
     editor.insert(0, 5, "0")
     editor.cursor(*MIDDLE)
-    assert await evaluated(editor) == [shown(*MIDDLE, TEXT.replace("1", "10"))]
+    place = shown(*MIDDLE, TEXT.replace("1", "10"))
+    await until(lambda: place in [one["prompt"] for one in editor.engine.read("evaluates")], "the place")
 
 
 async def test_a_newer_place_takes_the_place_of_an_older_one(connect: Connect, tmp_path: Path) -> None:
@@ -73,21 +74,32 @@ async def test_a_newer_place_takes_the_place_of_an_older_one(connect: Connect, t
     assert await evaluated(editor, 2) == [shown(*END), shown(*BLANK)]
 
 
-@pytest.mark.parametrize("how", ["key", "request", "close"])
+@pytest.mark.parametrize("how", ["key elsewhere", "request elsewhere", "close"])
 async def test_it_gives_way_at_once(connect: Connect, tmp_path: Path, how: str) -> None:
     editor = await connect({**SCRIPT, "evaluation": {"heldUntil": str(tmp_path / "never")}}, text=TEXT)
     editor.open("z", OTHER)
     editor.cursor(*END)
     await evaluated(editor)
-    if how == "key":
-        editor.insert(*END, "x")
-    elif how == "request":
+    if how == "key elsewhere":
+        editor.insert(*BLANK, "x")
+    elif how == "request elsewhere":
         await editor.suggestion(0, 1, OTHER)
     else:
         editor.close()
     await editor.engine.until("evaluation cancelled")
     events = [one["event"] for one in editor.engine.read()]
     assert "asked" not in events[: events.index("evaluation cancelled")]
+
+
+async def test_a_key_in_the_line_takes_over_what_is_being_evaluated(connect: Connect, tmp_path: Path) -> None:
+    """These are its own tokens: the model process lets the step end, which a cancelled one would lose."""
+    editor = await connect({**SCRIPT, "evaluation": {"heldUntil": str(tmp_path / "never")}}, text=TEXT)
+    editor.cursor(*END)
+    await evaluated(editor)
+    editor.insert(*END, "x")
+    await editor.suggestion(0, 6)
+    assert "evaluation cancelled" not in [one["event"] for one in editor.engine.read()]
+    await editor.engine.until("evaluation cancelled")  # once the cursor rests there again
 
 
 @pytest.mark.parametrize("sign", ["hover", "action", "edit", "whole text"])

@@ -40,6 +40,17 @@ class TestTurns:
         assert queue.put(Job(1, 3, TYPING)) == Effect()
         assert run_all(queue) == [(1, 3), (2, 1), (1, 2), (1, 1), (1, 5)]
 
+    def test_a_key_takes_over_what_is_evaluated_for_its_document_and_no_other(self) -> None:
+        """It loses no step, whose tokens are its own."""
+        for client, document, taken_over in ((1, "a", True), (1, "b", False), (2, "a", False)):
+            queue = Queue()
+            ahead = Job(1, 1, Priority.IDLE, "a", ahead=True)
+            queue.put(ahead)
+            taken(queue)
+            effect = queue.put(Job(client, 2, TYPING, document))
+            assert effect == Effect((ahead,) if taken_over else (), interrupt=True, after_step=taken_over)
+            assert queue.finished() is not taken_over
+
     def test_clients_take_turns_whoever_asks_for_more(self) -> None:
         queue = Queue()
         for number in range(4):

@@ -158,9 +158,9 @@ class LlamaModel:
             return AheadRun(self.evaluator, prompt)
         return LocalGenerationRun(self.evaluator, request, prompt)
 
-    def interrupt(self) -> None:
-        """Stop the running `advance`, or the next one at its start. For any thread."""
-        self._decoder.abort.set()
+    def interrupt(self, *, after_step: bool = False) -> None:
+        """As for `Backend`."""
+        self._decoder.abort.set(after_step=after_step)
 
     def resume(self) -> None:
         """Take the interruption back."""

@@ -87,11 +87,12 @@ class AbortFlag:
         self.callback = ctypes.cast(libc.strlen, llama_cpp.llama_cpp.ggml_abort_callback)
         self.data = ctypes.cast(self._buffer, ctypes.c_void_p)
 
-    def set(self) -> None:
-        """Stop this decode and those to come, until `clear`."""
+    def set(self, *, after_step: bool = False) -> None:
+        """Stop this decode and those to come, until `clear`. after_step: only those to come."""
         with self._lock:
             self._wanted = True
-            self._buffer[0] = b"\x01"
+            if not after_step:
+                self._buffer[0] = b"\x01"
 
     def clear(self) -> None:
         with self._lock:

@@ -329,8 +329,8 @@ class PrebuiltModel:
         prompt = self._tokenize_prompt(request.prompt, room)
         return PrebuiltGenerationRun(self._evaluator, request, prompt)
 
-    def interrupt(self) -> None:
-        """Stop the running `advance`, or the next one at its start. For any thread."""
+    def interrupt(self, *, after_step: bool = False) -> None:  # noqa: ARG002 - it always is
+        """As for `Backend`. Every interruption comes after a step here."""
         self._evaluator.interrupted = True
 
     def resume(self) -> None:

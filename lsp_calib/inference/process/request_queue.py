@@ -59,10 +59,12 @@ class Job:
 @attrs.frozen
 class Effect:
     """The effect of a change. dropped: jobs that are no longer wanted. interrupt: the running job must stop,
-    because it was dropped or because a more urgent one has come."""
+    because it was dropped or because a more urgent one has come. after_step: but not within a step, whose
+    tokens that one needs."""
 
     dropped: tuple[Job, ...] = ()
     interrupt: bool = False
+    after_step: bool = False
 
 
 class Queue:
@@ -92,11 +94,12 @@ class Queue:
 
     def put(self, job: Job) -> Effect:
         """A new job."""
-        effect = self._drop(lambda one: _compete(job, one) and job.document == one.document)
+        effect = self._drop(lambda one: _supersedes(job, one))
         self._waiting[job.key] = job
         running = self.running
         urgent = running is not None and (job.kind < running.kind or _compete(job, running))
-        return attrs.evolve(effect, interrupt=effect.interrupt or urgent)
+        after_step = effect.interrupt and any(one.ahead and one is self._running for one in effect.dropped)
+        return attrs.evolve(effect, interrupt=effect.interrupt or urgent, after_step=after_step)
 
     def take(self) -> Job | None:
         """The next job, which now runs; None if nothing waits."""
@@ -175,6 +178,13 @@ def _compete(one: Job, other: Job) -> bool:
     )
 
 
+def _supersedes(job: Job, older: Job) -> bool:
+    """Whether an older job for the same document is not wanted beside a new one. What was evaluated ahead in
+    that document, where the client has not cancelled it, is the beginning of the new one's prompt."""
+    takes_over = job.client == older.client and job.priority is Priority.INTERACTIVE and older.ahead
+    return (takes_over or _compete(job, older)) and "" != job.document == older.document
+
+
 class Worker:
     """Requests from the thread that serves clients, answered by the thread that calls `serve`.
 
@@ -249,7 +259,7 @@ class Worker:
 
     def _interrupt(self, effect: Effect) -> Effect:
         if effect.interrupt and self._backend is not None:
-            self._backend.interrupt()
+            self._backend.interrupt(after_step=effect.after_step)
         return effect
 
     # For the decoding thread.
