@@ -49,6 +49,9 @@ class TestTurns:
             taken(queue)
             effect = queue.put(Job(client, 2, TYPING, document))
             assert effect == Effect((ahead,) if taken_over else (), interrupt=True, after_step=taken_over)
+            if taken_over:
+                assert not queue.put(Job(1, 3, TYPING, "a")).interrupt, "the next key needs the step as well"
+                assert queue.put(Job(2, 1, TYPING, "a")).interrupt, "another client's needs none of it"
             assert queue.finished() is not taken_over
 
     def test_clients_take_turns_whoever_asks_for_more(self) -> None:

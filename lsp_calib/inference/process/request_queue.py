@@ -78,6 +78,8 @@ class Queue:
         self._waiting: dict[Key, Job] = {}  # oldest first
         self._running: Job | None = None
         self._unwanted = False
+        # The client and document of the request that took the running job over.
+        self._heir: tuple[int, str] | None = None
         # Interrupted jobs resume before others of their kind begin, whose prompts would evict theirs.
         self._suspended: set[Key] = set()
         self._served: dict[tuple[tuple[Priority, bool], int], int] = {}
@@ -99,6 +101,10 @@ class Queue:
         running = self.running
         urgent = running is not None and (job.kind < running.kind or _compete(job, running))
         after_step = effect.interrupt and any(one.ahead and one is self._running for one in effect.dropped)
+        if after_step:
+            self._heir = job.client, job.document
+        elif self._heir not in (None, (job.client, job.document)):
+            urgent = urgent or job.priority is Priority.INTERACTIVE
         return attrs.evolve(effect, interrupt=effect.interrupt or urgent, after_step=after_step)
 
     def take(self) -> Job | None:
@@ -135,7 +141,7 @@ class Queue:
         """The running job is done. False: it was dropped, so its answer is not sent."""
         assert self._running is not None, "nothing runs"
         wanted = not self._unwanted
-        self._running, self._unwanted = None, False
+        self._running, self._unwanted, self._heir = None, False, None
         return wanted
 
     def cancel(self, key: Key) -> Effect:
