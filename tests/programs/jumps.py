@@ -14,7 +14,8 @@ the indentation is left, and the key is their first character. Parts (`--part`, 
 - first: a file is opened, the cursor is at a place, 4 s, the key.
 - returns: eight places are typed at, then one of them again and again, by chance, with another key. `gone`:
   those returns at which the first build had to evaluate the place again.
-- typing: recorded typing with its pauses, and the processor time of it.
+- typing: recorded typing with its pauses, 1.5 s at least where the cursor went elsewhere, and the processor
+  time of it.
 - reading: the cursor goes on every few seconds and nothing is typed, for some minutes; both builds at once.
   The processor time is that of an hour at this rate.
 - cancel: from a request's cancelling, or from a key where a prompt is being evaluated ahead, until the model
@@ -56,7 +57,7 @@ from lsp_calib.inference.models.cards import ModelCard, locate
 from lsp_calib.tools.bench.places import Gap, with_gaps
 from lsp_calib.tools.bench.report import median_ratio, percentile
 from lsp_calib.tools.bench.run import place_of
-from lsp_calib.tools.bench.trace import Edit, load_trace, select
+from lsp_calib.tools.bench.trace import Edit, load_trace
 from lsp_calib.tools.client import Document, suggestion_of
 
 RESTS = ("0:40", "1.5:40", "2.5:40", "4:40")
@@ -72,8 +73,11 @@ _PLACES, _TOKENS = 8, 600
 _SMALLEST, _LARGEST, _GAPS = 8_000, 60_000, 8
 # Seconds between two moves of somebody who reads: the median, and the spread of the logarithm.
 _MOVE, _SPREAD = 6.0, 0.6
-# Of the pauses in recorded typing, the longest that is waited for.
-_LONGEST_PAUSE = 4.0
+# Seconds that people look at a place before they type, of a recorded pause the least at a jump; and the
+# longest pause that is waited for.
+_LOOK, _LONGEST_PAUSE = 1.5, 4.0
+# Keys in a row: in fewer there is no jump, or too many.
+_RUN = 150
 _RAW = 15
 _KEYS = "srifcantdplmebuwgho"
 
@@ -273,7 +277,7 @@ class Comparison:
     async def typing(self) -> dict[str, Any]:
         found: dict[str, list[tuple[str, Answer]]] = {server.build.name: [] for server in self.servers}
         seconds = dict.fromkeys(found, 0.0)
-        for turn, edit in enumerate(select(load_trace(), self.given.keys)):
+        for turn, edit in enumerate(usual_excerpts(self.given.keys)):
             for server in in_order(self.servers, turn):
                 name = server.build.name
                 before = server.processor_seconds()
@@ -392,6 +396,19 @@ async def interrupted(
     return 1e3 * (since - now) if since >= now else None
 
 
+def usual_excerpts(keys: int) -> list[Edit]:
+    """So many recorded keys in parts of `_RUN`: those in which jumps are about as rare as in all."""
+    edits = load_trace()
+    parts = [edit.excerpt(_RUN) for edit in edits if len(edit.steps) >= _RUN]
+
+    def jumps(some: Sequence[Edit]) -> float:
+        steps = [step for edit in some for step in edit.steps]
+        return sum(step.jump for step in steps) / len(steps)
+
+    parts.sort(key=lambda part: abs(jumps([part]) - jumps(edits)))
+    return parts[: max(keys // _RUN, 1)]
+
+
 async def typed(server: Server, edit: Edit, turn: int) -> AsyncIterator[tuple[str, Answer]]:
     """Type an edit as recorded; the kind of each key, and its answer."""
     path = server.project / f"typed_{turn}_{edit.name.replace('/', '_')}"
@@ -400,7 +417,8 @@ async def typed(server: Server, edit: Edit, turn: int) -> AsyncIterator[tuple[st
     for at, step in enumerate(edit.steps):
         if step.jump or not at:
             document.look(*step.start)
-        await asyncio.sleep(min(step.pause_ms / 1e3, _LONGEST_PAUSE))
+        pause = min(step.pause_ms / 1e3, _LONGEST_PAUSE)
+        await asyncio.sleep(max(pause, _LOOK) if step.jump or not at else pause)
         document.edit(step.start, step.end, step.text)
         began = server.editor.sent_at
         item = await document.complete(*step.cursor, ANSWER)
@@ -550,7 +568,7 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument("--rest", type=rest_and_count, action="append", metavar="SECONDS:COUNT", help="jumps")
     parser.add_argument("--returns", type=int, default=40)
     parser.add_argument("--first", type=int, default=20, help="files")
-    parser.add_argument("--keys", type=int, default=96, help="of recorded typing")
+    parser.add_argument("--keys", type=int, default=150, help="of recorded typing")
     parser.add_argument("--minutes", type=float, default=4.0, help="of reading")
     parser.add_argument("--window", default="small", choices=("small", "large", "auto"))
     parser.add_argument("--cancels", type=int, default=20)

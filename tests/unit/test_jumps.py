@@ -7,12 +7,13 @@ import random
 from pathlib import Path
 
 import pytest
-from jumps import gapped
+from jumps import gapped, usual_excerpts
 from paired_answers import Answer, compared, is_pair, pairs_of, share_saved
 from two_builds import Build
 
 import lsp_calib
 from lsp_calib.tools.bench.places import with_gaps
+from lsp_calib.tools.bench.trace import load_trace
 
 ROOT = Path(lsp_calib.__file__).parents[1]
 OLD = Answer(2600.0, 2000.0, 300, 300)
@@ -85,6 +86,14 @@ def test_files_come_from_all_projects_in_turn_and_the_same_each_time(tmp_path: P
     assert found == names()
     assert sorted(found) == [f"{project}{at}.py" for project in "ab" for at in range(3)]
     assert [name[0] for name in found] in (list("ababab"), list("bababa"))
+
+
+def test_recorded_keys_are_typed_in_runs_with_no_more_jumps_than_usual() -> None:
+    whole = [step for edit in load_trace() for step in edit.steps]
+    [run] = usual_excerpts(150)
+    assert len(run.steps) == 150
+    assert abs(sum(step.jump for step in run.steps) - 150 * sum(s.jump for s in whole) / len(whole)) < 1
+    assert len(usual_excerpts(300)) == 2
 
 
 def test_a_build_is_a_folder_with_the_package() -> None:
