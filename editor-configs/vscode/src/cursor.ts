@@ -51,7 +51,7 @@ export class CursorFeature implements StaticFeature {
     this.selector = this.client.protocol2CodeConverter.asDocumentSelector(selector);
     this.subscriptions.push(
       vscode.workspace.onDidChangeTextDocument(({ document, contentChanges }) => {
-        if (contentChanges.length > 0) {
+        if (contentChanges.length > 0 && this.synchronises(document)) {
           const position = endOf(contentChanges);
           this.known = position && { document, position };
         }
@@ -67,6 +67,10 @@ export class CursorFeature implements StaticFeature {
     clearTimeout(this.pause);
     this.pause = undefined;
     this.known = undefined;
+  }
+
+  private synchronises(document: vscode.TextDocument): boolean {
+    return vscode.languages.match(this.selector, document) > 0;
   }
 
   private moved(): void {
@@ -86,7 +90,7 @@ export class CursorFeature implements StaticFeature {
   private tell(): void {
     const { document, selection } = vscode.window.activeTextEditor ?? {};
     const position = selection?.active;
-    if (!document || !position || vscode.languages.match(this.selector, document) === 0) {
+    if (!document || !position || !this.synchronises(document)) {
       return;
     }
     if (document === this.known?.document && position.isEqual(this.known.position)) {

@@ -136,10 +136,12 @@ it('tells nothing of documents that the client does not synchronise, nor of othe
   const output = open('/log', 2, 0, 'output');
   begin();
   move(output, 3, 0);
-  const hidden = output;
-  open('/a.py', 1, 0);
-  move(hidden, 4, 0);
-  vi.advanceTimersByTime(EVERY_MS);
+  const editor = open('/a.py', 1, 0);
+  move(output, 4, 0);
+  vi.advanceTimersByTime(OPENING_MS + EVERY_MS);
+  edit(editor, 'x', [1, 0]);
+  edit(output, 'logged', [9, 0]);
+  move(editor, 1, 1);
   active.editor = undefined as never;
   listeners.get('editor')!(undefined);
   expect(sent).toEqual(['/a.py:1:0']);
