@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 
 USUAL = 64
-"""Tokens evaluated at once on a processor: the fewest that cost a prompt at most 5 % of its speed, as
+"""Tokens evaluated at once on a processor: about the fewest that cost a prompt little of its speed, as
 docs/engine.md shows. Nobody waits for the end of a step, but an interruption loses it."""
 
 _LEAST = 4
