@@ -113,7 +113,7 @@ class ScriptedModel:
     def begin(self, request: Request) -> Run:
         return ScriptedRun(self, request)
 
-    def interrupt(self) -> None:
+    def interrupt(self, *, after_step: bool = False) -> None:  # noqa: ARG002 - it has no steps
         self.stopped.set()
 
     def resume(self) -> None:
