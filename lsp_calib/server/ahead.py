@@ -12,7 +12,8 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -190,6 +191,7 @@ class WorkAhead:
         self._next: tuple[CalibDocument, Cursor] | None = None
         # By document and line: the tokens that were evaluated there, behind those that were known before.
         self._evaluated = LRU[tuple[str, int], tuple[int, int]](_MOST_LINES)
+        self._requests = 0  # of the user's that the model is at
         self._line: tuple[str, int] | None = None  # the document and line that are being evaluated
         self._speed = 0.0  # tokens a second; 0: not known yet
         self._early: tuple[str, types.Position] | None = None  # told of a document that is not open
@@ -246,12 +248,24 @@ class WorkAhead:
 
     # Giving way.
 
-    def give_way(self, to: Place | None = None) -> None:
-        """The model is needed, in whatever document, or nothing may be done ahead. to: the place that it is
-        needed for."""
-        if not self._is_at(to):
+    def give_way(self) -> None:
+        """Nothing may be done ahead."""
+        self._rest.stop()
+        self._after_accept.stop()
+
+    @contextmanager
+    def needed(self, place: Place) -> Iterator[None]:
+        """The model is needed at a place, in whatever document. Nothing is begun meanwhile: its wait for the
+        answer would count as its work."""
+        if not self._is_at(place):
             self._rest.stop()
         self._after_accept.stop()
+        self._requests += 1
+        try:
+            yield
+        finally:
+            self._requests -= 1
+            self.go_on()
 
     def forget(self, uri: str) -> None:
         """A document is closed, or no model may see it any more."""
@@ -328,6 +342,8 @@ class WorkAhead:
         place, loaded = self._places.here, self._model.loaded
         document = None if place is None else self._connection.open_document(place.uri)
         if place is None or document is None or loaded is None or not loaded.evaluates_ahead:
+            return None
+        if self._requests:
             return None
         # Idle work loads no model.
         if self._status.state not in (EngineState.READY, EngineState.BUSY) or not self.may_work_in(document):

@@ -570,9 +570,11 @@ class Completions:
                 if is_out and not run.in_comments:
                     return Nothing(Refusal.COMMENT)
             place = Place(document.uri, at.own_line, at.column)
-            self.ahead.give_way(place)
             timed = partial(self.ahead.answered, place)
-            own = await self._service.complete(at, document=file, hide_below=below, lead=lead, timed=timed)
+            with self.ahead.needed(place):
+                own = await self._service.complete(
+                    at, document=file, hide_below=below, lead=lead, timed=timed
+                )
         except RequestCancelledError:
             return Nothing(Refusal.SUPERSEDED)
         except LspCalibError as error:

@@ -110,9 +110,12 @@ def test_they_are_used_from_the_next_start_on_where_they_were_faster(
     def tried(options: LoadOptions, in_the_way: object) -> Tried | None:
         assert callable(in_the_way)
         asked.append(options.acceleration.name)
-        return next(trials)
+        trial = next(trials)
+        worker.is_idle = trial is not None
+        return trial
 
-    eight_bit.consider(question, CHOICE, LoadOptions(installed, 64), Idle(), tried)
+    worker = Idle()
+    eight_bit.consider(question, CHOICE, LoadOptions(installed, 64), worker, tried)
     assert asked == ["cpu-eight-bit"] * 3 + ["cpu"]
     known = question.recall()
     assert known is not None
@@ -122,6 +125,18 @@ def test_they_are_used_from_the_next_start_on_where_they_were_faster(
     if name == "cpu-eight-bit":
         gone = attrs.evolve(question, has_eight_bit=False)
         assert gone.recall() is None, "removed: no start waits for a conversion"
+
+
+def test_a_trial_that_ends_with_nobody_in_the_way_is_not_made_again(installed: Path) -> None:
+    """The system ends what takes too much memory."""
+    asked: list[str] = []
+
+    def killed(options: LoadOptions, _in_the_way: object) -> None:
+        asked.append(options.acceleration.name)
+
+    question = Question(AMX, None, model="a" * 64)
+    eight_bit.consider(question, CHOICE, LoadOptions(installed, 64), Idle(), killed)
+    assert asked == ["cpu-eight-bit"]
 
 
 class Idle:

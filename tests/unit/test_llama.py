@@ -571,8 +571,13 @@ class TestAhead:
         assert asked.prompt_tokens == ahead.prompt_tokens
         assert asked.prompt_reused >= ahead.prompt_tokens - 2
 
-    def test_what_is_evaluated_ahead_takes_nothing_from_who_types(self, model: llama.LlamaModel) -> None:
+    @pytest.mark.parametrize("room", ["for states", "for none"])
+    def test_what_is_evaluated_ahead_takes_nothing_from_who_types(
+        self, model: llama.LlamaModel, monkeypatch: pytest.MonkeyPatch, room: str
+    ) -> None:
         forget(model)
+        if room == "for none":
+            monkeypatch.setattr(model.evaluator.decoder._states, "_most", 0)
         typed = "import os\n" * 60
         generate(model, request(typed))
         for n in range(8):

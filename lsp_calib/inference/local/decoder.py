@@ -116,6 +116,11 @@ class Decoder:
             self._states.come_to(stream, tokens, together, most, typed=typed)
         return self.reuse(stream, tokens, together, most)
 
+    def would_lose(self, stream: Stream, tokens: Sequence[int]) -> bool:
+        """Whether the place that somebody types at would be lost for `tokens`, as its state is too large."""
+        kept = stream.reusable(tokens, len(tokens), len(tokens))
+        return stream.typed and stream.loses(kept) and not self._states.may_keep(stream)
+
     def resume(self) -> None:
         """A run begins or resumes: take the interruption back."""
         self.abort.clear()
@@ -275,8 +280,11 @@ class Decoder:
         return int(llama_cpp.llama_state_seq_get_size(self._context, stream.id))
 
     def copy(self, stream: Stream) -> NDArray[np.uint8] | None:
-        """A copy of what a stream holds; None if llama.cpp refuses."""
-        data = np.empty(self.size(stream), np.uint8)
+        """A copy of what a stream holds; None if llama.cpp refuses, or without the memory."""
+        try:
+            data = np.empty(self.size(stream), np.uint8)
+        except MemoryError:
+            return None
         written = llama_cpp.llama_state_seq_get_data(self._context, _pointer(data), data.size, stream.id)
         return data if written == data.size else None
 

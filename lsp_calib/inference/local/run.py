@@ -220,15 +220,17 @@ class AheadRun:
         try:
             length = len(self._tokens)
             stream = decoder.stream(Priority.INTERACTIVE, "", length + ANSWER)
-            reused = decoder.come_to(stream, self._tokens, length, length)
-            self._reused = reused if self._reused is None else self._reused
-            decoder.evaluate(stream, self._tokens, 0)
+            if not decoder.would_lose(stream, self._tokens):
+                reused = decoder.come_to(stream, self._tokens, length, length)
+                self._reused = reused if self._reused is None else self._reused
+                decoder.evaluate(stream, self._tokens, 0)
         finally:
             self._seconds += time.perf_counter() - began
             self._decode_ms += decoder.counters.decode_ms - decoded
         timing = Timing(
             prompt_tokens=len(self._tokens),
-            prompt_reused=self._reused or 0,
+            # What was not evaluated counts as known, so that nothing counts as done.
+            prompt_reused=len(self._tokens) if self._reused is None else self._reused,
             prompt_ms=1e3 * self._seconds,
             total_ms=1e3 * self._seconds,
             decode_ms=self._decode_ms,

@@ -144,20 +144,23 @@ class States:
                 stream.tokens, stream.together = [], 0
         stream.typed = stream.typed or typed
 
+    def may_keep(self, stream: Stream) -> bool:
+        """Whether what a stream holds is small enough to be kept."""
+        return self._cache.size(stream) <= self._most
+
     def _keep(self, stream: Stream) -> None:
         """Keep what a stream holds, unless a state holds nearly all of it or it is too large."""
         nearest = max(self._states, key=stream.shares, default=None)
         if nearest is not None and not stream.loses(stream.shares(nearest)):
             nearest.used, nearest.typed = next(self._uses), nearest.typed or stream.typed
             return
-        size = self._cache.size(stream)
-        if size > self._most:
+        if not self.may_keep(stream):
             return
         for state in self._states:
             if not state.loses(state.shares(stream)):
                 stream.typed = stream.typed or state.typed  # it is the same place, further on
                 self._forget(state)
-        while self.bytes + size > self._most:
+        while self.bytes + self._cache.size(stream) > self._most:
             self._forget(self._least(stream))
         if (data := self._cache.copy(stream)) is not None:
             self._states.append(

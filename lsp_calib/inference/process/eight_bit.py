@@ -44,10 +44,8 @@ def are_wanted(path: Path, hardware: Hardware, choice: AccelerationChoice) -> bo
     if EIGHT_BIT in {one.name for one in choice.tried} or not converted.slow_with_amx(path):
         return False
     size = converted.size_with_amx(path)
-    return (
-        demands.leaves_a_third(size - path.stat().st_size)
-        and shutil.disk_usage(path.parent).free >= _FREE * size
-    )
+    has_space = converted.place(path).is_file() or shutil.disk_usage(path.parent).free >= _FREE * size
+    return has_space and demands.leaves_a_third(size - path.stat().st_size)
 
 
 def preferred(choice: AccelerationChoice, plain: Tried, eight_bit: Tried) -> AccelerationChoice:
@@ -68,7 +66,7 @@ def consider(
     """Make and try weights of 8 bits while the model is idle, and remember what is faster.
 
     A request ends the trial, which is made again later; converted weights stay. They are removed if they are
-    not faster.
+    not faster. What ends a trial besides is the lack of memory above all: then it is not made again.
     """
 
     def tried(acceleration: Acceleration) -> Tried | None:
@@ -76,9 +74,13 @@ def consider(
 
     for _ in range(_MOST):
         worker.wait_until_idle(_QUIET)
+        if not are_wanted(options.path, question.hardware, choice):  # the memory may be taken by now
+            return
         eight_bit = tried(Acceleration(eight_bit=True))
         plain = eight_bit and tried(choice.acceleration)
         if eight_bit is None or plain is None or plain.seconds is None:
+            if worker.is_idle:
+                return
             continue
         better = preferred(choice, plain, eight_bit)
         question.remember(better)
