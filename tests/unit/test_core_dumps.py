@@ -29,11 +29,12 @@ PR_GET_DUMPABLE = 3
 
 # Says on standard error when the memory is closed. The program follows.
 WATCHED = """
-import ctypes, resource, sys, threading, time
+import ctypes, os, resource, threading, time
 def watch():
     while ctypes.CDLL(None).prctl(3, 0, 0, 0, 0):
         time.sleep(0.01)
-    print("closed", resource.getrlimit(resource.RLIMIT_CORE), file=sys.stderr, flush=True)
+    # At once, as the log of the server may write in between.
+    os.write(2, f"closed {resource.getrlimit(resource.RLIMIT_CORE)}\\n".encode())
 threading.Thread(target=watch, daemon=True).start()
 """
 CLOSED = "closed (1, 1)"
