@@ -341,9 +341,9 @@ class WorkAhead:
         """The place to evaluate now, as a completion would be asked for there; None if there is none."""
         place, loaded = self._places.here, self._model.loaded
         document = None if place is None else self._connection.open_document(place.uri)
-        if place is None or document is None or loaded is None or not loaded.evaluates_ahead:
+        if self._requests or place is None or document is None:
             return None
-        if self._requests:
+        if loaded is None or not loaded.evaluates_ahead:
             return None
         # Idle work loads no model.
         if self._status.state not in (EngineState.READY, EngineState.BUSY) or not self.may_work_in(document):

@@ -31,7 +31,7 @@ _REMEMBERED = 1000
 
 @attrs.define
 class Ahead:
-    """Prompt tokens evaluated where the cursor rested, in this session; of these, those that a later request
+    """Prompt tokens evaluated where the cursor rested, since the start; of these, those that a later request
     has reused; seconds of a processor."""
 
     evaluated: int = 0
