@@ -195,8 +195,8 @@ class Feature:
     """A feature's meaning.
 
     words: the quantity, as in a table. high, low: why a high (a low) value makes a suggestion more or less
-    likely to be right, as the reason that a person reads; "{word}" stands for the least certain word. Empty:
-    it is never given as a reason.
+    likely to be right, as the reason that a person reads; "{word}" stands for the least certain word,
+    "{sign}" for the words of a sign. Empty: it is never given as a reason.
     needs: what must be known: "log-probabilities", "entropies", "text", or ENCODER.
     """
 
@@ -268,6 +268,10 @@ FEATURES: Mapping[str, Feature] = MappingProxyType(
             "of the other lines that begin like this one up to the cursor, plus two, the share that goes on "
             "otherwise",
             "other lines of this file that begin like this one go on otherwise",
+        ),
+        "signs": Feature(
+            "log1p of how many kinds of signs a linter sees against it",
+            "{sign}",
         ),
     }
 )

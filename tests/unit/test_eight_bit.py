@@ -223,8 +223,9 @@ def test_nobody_is_idle_while_a_request_runs_or_has_just_run(worker: tuple[Worke
 def test_the_trial_converts_and_decodes_with_the_real_model(
     home_with_model: Path, model_card: ModelCard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a kind that AMX multiplies as it is: the way is the same, and here 8 bits are faster or not."""
+    """The model's kind is taken for one that AMX multiplies slowly: here 8 bits are faster or not."""
     assert home_with_model.is_dir()
+    monkeypatch.setattr(converted, "_SLOW_WITH_AMX", model_card.quantisation)
     program = [sys.executable, "-P", "-m", "lsp_calib.inference.process"]
     place = [f"--model={model_card.path}", "--context=512"]
     monkeypatch.setattr(sys, "orig_argv", [*program, *place])
