@@ -196,7 +196,10 @@ def _bodies(tree: ast.Module) -> Iterable[tuple[int, int]]:
 def _parts_of_head(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterable[ast.expr | ast.arg]:
     given = function.args
     yield from (*given.posonlyargs, *given.args, *given.kwonlyargs, *given.defaults)
-    parts = *given.kw_defaults, given.vararg, given.kwarg, function.returns
+    parts: Sequence[ast.expr | ast.arg | None] = (
+        *given.kw_defaults,
+        *(given.vararg, given.kwarg, function.returns),
+    )
     yield from (one for one in parts if one is not None)
 
 
