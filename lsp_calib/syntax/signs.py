@@ -195,10 +195,9 @@ def _bodies(tree: ast.Module) -> Iterable[tuple[int, int]]:
 
 def _parts_of_head(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterable[ast.expr | ast.arg]:
     given = function.args
-    yield from (*given.posonlyargs, *given.args, *given.kwonlyargs, *given.defaults)
     parts: Sequence[ast.expr | ast.arg | None] = (
-        *given.kw_defaults,
-        *(given.vararg, given.kwarg, function.returns),
+        *(*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg),
+        *(*given.defaults, *given.kw_defaults, function.returns),
     )
     yield from (one for one in parts if one is not None)
 
