@@ -33,7 +33,7 @@ KINDS = tuple(_WORDS)
 
 _WORD = re.compile(r"[^\W\d]\w*")
 # Where these stand, names may come from anywhere.
-_DYNAMIC = re.compile(r"(?m)^\s*from\s+\S+\s+import\s*\(?\s*\*|\b(?:exec|globals|locals|vars)\s*\(")
+_DYNAMIC = re.compile(r"\bimport\s*\*|\b(?:exec|globals)\s*\(")
 _GLOBAL = re.compile(r"(?m)^\s*global\s+(.+)$")
 # What notebooks and tools define beside the builtins.
 _GIVEN = frozenset(("display", "get_ipython", "reveal_type", "reveal_locals", "unicode", "xrange"))
@@ -72,60 +72,107 @@ class Signs:
             self._known = line, self._of(line)
         return self._known[1]
 
-    def _of(self, line: str) -> tuple[Sign, ...]:
-        base = self._base
-        if base is None or any(line.count(quotes) % 2 for quotes in _LONG_QUOTES):
-            return ()
-        lines = base.without_bodies(base.missing_below.union(_WORD.findall(line)))
-        tree = parsed([*lines[: self._row], line, *lines[self._row + 1 :]])
-        if tree is None:
-            return ()
-        found = dict(reversed(list(self._signs(base, tree, _messages(tree)))))
-        return tuple(Sign(kind, found[kind]) for kind in KINDS if kind in found)
-
     def read(self) -> None:
         """Read the document, so that `of` takes little time."""
-        _ = self._base
+        if (rest := self._rest) is not None and not rest.is_inside:
+            _ = rest.missing_below
+
+    def _of(self, line: str) -> tuple[Sign, ...]:
+        rest = self._rest
+        if rest is None or any(line.count(quotes) % 2 for quotes in _LONG_QUOTES):
+            return ()
+        lines = rest.without_bodies(line)
+        tree = parsed([*lines[: self._row], line, *lines[self._row + 1 :]])
+        if not isinstance(tree, ast.Module):
+            return ()
+        found = dict(reversed(list(rest.signs(tree))))
+        return tuple(Sign(kind, found[kind]) for kind in KINDS if kind in found)
 
     @cached_property
-    def _base(self) -> _Base | None:
+    def _rest(self) -> _Rest | None:
         lines = [*self._lines[: self._row], "", *self._lines[self._row + 1 :]]
         text = "\n".join(lines)
-        if any(isinstance(one, CommandLine) for one in lines) or _DYNAMIC.search(text):
+        if any(isinstance(one, CommandLine) for one in lines):
             return None
         given = _GIVEN.union(*(_WORD.findall(names) for names in _GLOBAL.findall(text)))
-        for stand_in in self._stand_ins():
-            lines[self._row] = stand_in
-            if (tree := parsed(lines)) is not None:
-                return _Base.of(lines, tree, self._row, given)
-        return None
+        tree = parsed(lines)
+        below = next((at for at in range(self._row + 1, len(lines)) if lines[at].strip()), None)
+        if isinstance(tree, SyntaxError) and (below is None or tree.lineno == below + 1):
+            # A body without a head, or above it a head without a body.
+            above = next((one for one in reversed(lines[: self._row]) if one.strip()), "")
+            stand_ins = [f"{indentation_of(above)}{_DEEPER}pass"]
+            if below is not None:
+                stand_ins.append(f"{indentation_of(lines[below])[: -len(_DEEPER)]}if 1:")
+            for lines[self._row] in stand_ins:
+                tree = parsed(lines)
+                if isinstance(tree, ast.Module):
+                    break
+        if not isinstance(tree, ast.Module) or (_DYNAMIC.search(text) and _is_dynamic(tree)):
+            return None
+        return _Rest(lines, self._row + 1, given, tree)
 
-    def _stand_ins(self) -> Iterable[str]:
-        """Lines that may stand for the line: the document should be in order without it."""
-        yield ""
-        above = next((one for one in reversed(self._lines[: self._row]) if one.strip()), "")
-        below = next((one for one in self._lines[self._row + 1 :] if one.strip()), "")
-        for indentation in dict.fromkeys((indentation_of(above) + _DEEPER, indentation_of(below))):
-            yield indentation + "pass"
-        shallower = (indentation_of(below)[: -len(_DEEPER)], indentation_of(above))
-        for indentation in dict.fromkeys(shallower):
-            yield indentation + "if 1:"
 
-    def _signs(self, base: _Base, tree: ast.Module, messages: Sequence[Message]) -> Iterable[tuple[str, str]]:
-        number = self._row + 1
-        end = _end_of_function(tree, number)
-        # Of parameters that stand one on a line others may still be to be written.
-        is_one_of_several = any(
-            isinstance(one, ast.arg) and one.lineno == number and one.arg in base.missing_below
-            for one in ast.walk(tree)
-        )
-        for message in messages:
+class _Rest:
+    """A document without a line, in order as it is.
+
+    is_inside: whether the line stands in the body of a function.
+    """
+
+    def __init__(self, lines: Sequence[str], number: int, given: frozenset[str], tree: ast.Module) -> None:
+        """number: of the line, from 1. given: names of which nothing is said. tree: of the lines."""
+        self._lines, self._number, self._given = tuple(lines), number, given
+        self.is_inside = _last_of_function(tree, number) is not None
+        self._bodies = [
+            (first, last, frozenset(_WORD.findall("\n".join(lines[first - 1 : last]))))
+            for head, first, last in _bodies(tree)
+            if not self._may_hold(head, last)
+        ]
+
+    def _may_hold(self, head: int, last: int) -> bool:
+        """Whether the line stands in a function, or may be its last one. Both are rows from 1."""
+        between = self._lines[last : self._number - 1]
+        return head <= self._number and all(not one.strip() or one.lstrip()[0] == "#" for one in between)
+
+    @cached_property
+    def undefined(self) -> dict[str, list[int]]:
+        """The rows, from 1, at which each name is used that nothing defines."""
+        found: dict[str, list[int]] = {}
+        tree = parsed(self._lines)
+        for message in _messages(tree) if isinstance(tree, ast.Module) else ():
+            if type(message).__name__ in _UNDEFINED:
+                found.setdefault(_name(message), []).append(message.lineno)
+        return found
+
+    @cached_property
+    def missing_below(self) -> frozenset[str]:
+        """The names that nothing defines and that are used below the line alone."""
+        return frozenset(name for name, rows in self.undefined.items() if min(rows) > self._number)
+
+    def without_bodies(self, line: str) -> list[str]:
+        """The lines, without bodies of functions that have nothing to do with the line."""
+        # What a function binds no other one sees.
+        names = frozenset() if self.is_inside else self.missing_below | _bound(line)
+        lines = list(self._lines)
+        for first, last, held in self._bodies:
+            if names.isdisjoint(held):
+                lines[first - 1] = indentation_of(lines[first - 1]) + "pass"
+                lines[first:last] = [""] * (last - first)
+        return lines
+
+    def signs(self, tree: ast.Module) -> Iterable[tuple[str, str]]:
+        """Kind and name of each sign. tree: of the document with the line, perhaps without such bodies."""
+        number = self._number
+        end = _last_of_function(tree, number) or len(self._lines)
+        for message in _messages(tree):
             kind, at, name = type(message).__name__, message.lineno, _name(message)
-            if kind in _UNDEFINED and name not in base.given:
-                if at == number and name not in base.undefined:
+            if kind in _UNDEFINED and name not in self._given:
+                if at == number and not self._is_missing_outside(name, number):
                     yield "undefined-here", name
-                elif number < at <= end and not (
-                    is_one_of_several or base.is_missing_outside(name, number, end)
+                elif (
+                    number < at <= end
+                    and not self._is_missing_outside(name, end)
+                    # Of parameters that stand one on a line others may still be to be written.
+                    and self.undefined.keys().isdisjoint(_parameters(tree, number))
                 ):
                     yield "undefined-below", name
             elif at == number and kind == "RedefinedWhileUnused":
@@ -133,89 +180,88 @@ class Signs:
             elif at == number and kind.startswith("MultiValueRepeatedKey"):
                 yield "repeated-key", name
 
-
-@attrs.frozen
-class _Base:
-    """A document that stands without a line.
-
-    undefined: the rows, from 1, at which each name is used that nothing defines. missing_below: those of them
-    that are not used above. given: names of which nothing is said. bodies: first and last row, from 1, of
-    those of outermost functions, and the words in them.
-    """
-
-    lines: Sequence[str]
-    undefined: dict[str, list[int]]
-    missing_below: frozenset[str]
-    given: frozenset[str]
-    bodies: Sequence[tuple[int, int, frozenset[str]]]
-
-    @classmethod
-    def of(cls, lines: Sequence[str], tree: ast.Module, row: int, given: frozenset[str]) -> _Base:
-        undefined: dict[str, list[int]] = {}
-        for message in _messages(tree):
-            if type(message).__name__ in _UNDEFINED:
-                undefined.setdefault(_name(message), []).append(message.lineno)
-        bodies = [
-            (first, last, frozenset(_WORD.findall("\n".join(lines[first - 1 : last]))))
-            for first, last in _bodies(tree)
-            if not first <= row + 1 <= last
-        ]
-        below = frozenset(name for name, rows in undefined.items() if min(rows) > row)
-        return cls(tuple(lines), undefined, below, given, bodies)
-
-    def is_missing_outside(self, name: str, number: int, end: int) -> bool:
-        """Whether nothing defines a name elsewhere than from row `number` to `end`, either: not for want of
-        the line."""
-        return any(not number < at <= end for at in self.undefined.get(name, ()))
-
-    def without_bodies(self, names: frozenset[str]) -> list[str]:
-        """The lines, without bodies of functions that hold none of the names."""
-        lines = list(self.lines)
-        for first, last, words in self.bodies:
-            if names.isdisjoint(words):
-                lines[first - 1] = indentation_of(lines[first - 1]) + "pass"
-                lines[first:last] = [""] * (last - first)
-        return lines
+    def _is_missing_outside(self, name: str, end: int) -> bool:
+        """Whether nothing defines a name that is used outside of the rows from the line to `end`, either: not
+        for want of the line."""
+        others = "\n".join((*self._lines[: self._number - 1], *self._lines[end:]))
+        if re.search(rf"\b{re.escape(name)}\b", others) is None:
+            return False
+        return any(not self._number <= at <= end for at in self.undefined.get(name, ()))
 
 
-def _bodies(tree: ast.Module) -> Iterable[tuple[int, int]]:
-    """First and last row, from 1, of the bodies of outermost functions that begin on a line of their own."""
+def _bound(line: str) -> frozenset[str]:
+    """The names that a line binds, taken alone; all its words where that is no statement."""
+    text = line.strip()
+    tree = parsed([f"{text} pass" if text.endswith(":") else text])
+    if not isinstance(tree, ast.Module):
+        return frozenset(_WORD.findall(line))
+    found = set()
+    for one in ast.walk(tree):
+        if isinstance(one, ast.Name) and not isinstance(one.ctx, ast.Load):
+            found.add(one.id)
+        elif isinstance(one, ast.alias):
+            found.add(one.asname or one.name.partition(".")[0])
+        elif isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.add(one.name)
+    return frozenset(found)
+
+
+def _parameters(tree: ast.Module, number: int) -> Iterable[str]:
+    """The names of the parameters in a row, from 1, of functions whose heads go over several."""
+    for one in ast.walk(tree):
+        if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef) and one.lineno < _end_of_head(one):
+            for part in ast.walk(one.args):
+                if isinstance(part, ast.arg) and part.lineno == number:
+                    yield part.arg
+
+
+def _is_dynamic(tree: ast.Module) -> bool:
+    return any(
+        (isinstance(one, ast.alias) and one.name == "*")
+        or (isinstance(one, ast.Call) and getattr(one.func, "id", "") in ("exec", "globals"))
+        for one in ast.walk(tree)
+    )
+
+
+def _bodies(tree: ast.Module) -> Iterable[tuple[int, int, int]]:
+    """Of the outermost functions whose bodies begin on a line of their own: the row of the head, and first
+    and last row of the body, from 1."""
     pending: list[ast.stmt] = list(tree.body)
     while pending:
         one = pending.pop()
         if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef):
             first = one.body[0]
-            above = max([one.lineno, *(part.end_lineno or 0 for part in _parts_of_head(one))])
             start = min([first.lineno, *(mark.lineno for mark in getattr(first, "decorator_list", ()))])
-            if start > above:
-                yield start, one.end_lineno or start
+            end = one.end_lineno or start
+            if start > _end_of_head(one):
+                yield one.lineno, start, end
         elif isinstance(one, ast.ClassDef | ast.If):
             pending += [*one.body, *getattr(one, "orelse", ())]
 
 
-def _parts_of_head(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterable[ast.expr | ast.arg]:
+def _end_of_head(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """The last row, from 1, of what stands before the body, but for what closes it."""
     given = function.args
     parts: Sequence[ast.expr | ast.arg | None] = (
         *(*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg),
         *(*given.defaults, *given.kw_defaults, function.returns),
     )
-    yield from (one for one in parts if one is not None)
+    return max([function.lineno, *(one.end_lineno or 0 for one in parts if one is not None)])
 
 
-def _end_of_function(tree: ast.Module, number: int) -> int:
-    """The last row of the innermost function that holds a row, from 1; that of the file outside of them."""
+def _last_of_function(tree: ast.Module, number: int) -> int | None:
+    """The last row of the innermost function that holds a row, from 1, below its first one; None outside."""
+    last = None
     pending: list[ast.AST] = [tree]
-    ends = []
     while pending:
-        one = pending.pop()
-        for child in ast.iter_child_nodes(one):
+        for child in ast.iter_child_nodes(pending.pop()):
             if isinstance(child, ast.stmt) and child.lineno <= number <= (child.end_lineno or 0):
-                if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
-                    ends.append(child.end_lineno or 0)
+                if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) and number > child.lineno:
+                    last = child.end_lineno  # what it holds is narrower
                 pending.append(child)
             elif isinstance(child, ast.excepthandler | ast.match_case):
                 pending.append(child)
-    return min(ends, default=1 << 31)
+    return last
 
 
 def _messages(tree: ast.Module) -> Sequence[Message]:

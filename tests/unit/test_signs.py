@@ -153,7 +153,7 @@ def test_leaving_functions_out_changes_nothing(
     rng = random.Random(name)
     rows = [(rng.randrange(len(lines)), rng.choice(lines)) for _ in range(25)]
     found = [Signs(lines, row).of(line) for row, line in rows]
-    monkeypatch.setattr(signs._Base, "without_bodies", lambda base, _: list(base.lines))
+    monkeypatch.setattr(signs._Rest, "without_bodies", lambda rest, _: list(rest._lines))
     assert found == [Signs(lines, row).of(line) for row, line in rows]
 
 

@@ -321,14 +321,14 @@ class PythonDocument:
         return self._known[1]
 
     def _parsed(self, line: str) -> ast.Module | None:
-        return parsed([*self._lines[: self._row], line, *self._lines[self._row + 1 :]])
+        found = parsed([*self._lines[: self._row], line, *self._lines[self._row + 1 :]])
+        return found if isinstance(found, ast.Module) else None
 
 
-def parsed(lines: Sequence[str]) -> ast.Module | None:
-    """The tree of a document; None if the running Python cannot parse it, or if it is too long."""
+def parsed(lines: Sequence[str]) -> ast.Module | SyntaxError | None:
+    """The tree of a document, or its first error; None if Python gives up, or if it is too long."""
     lines = list(map(code_of, lines))
-    found = _compiled(lines) if sum(map(len, lines)) <= _MOST else None
-    return found if isinstance(found, ast.Module) else None
+    return _compiled(lines) if sum(map(len, lines)) <= _MOST else None
 
 
 def _start(source: SourceTree, lines: Sequence[str], line: str) -> int:
