@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -40,6 +40,11 @@ _GIVEN = frozenset(("display", "get_ipython", "reveal_type", "reveal_locals", "u
 _UNDEFINED = frozenset(("UndefinedName", "UndefinedLocal"))
 _LONG_QUOTES = ('"""', "'''")
 _DEEPER = "    "
+_HOLDERS = (ast.stmt, ast.excepthandler, ast.match_case)
+_NAMED = (
+    *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef),
+    *(ast.ExceptHandler, ast.MatchAs, ast.MatchStar),
+)
 
 
 @attrs.frozen
@@ -81,7 +86,7 @@ class Signs:
         rest = self._rest
         if rest is None or any(line.count(quotes) % 2 for quotes in _LONG_QUOTES):
             return ()
-        lines = rest.without_bodies(line)
+        lines = rest.needed(line)
         tree = parsed([*lines[: self._row], line, *lines[self._row + 1 :]])
         if not isinstance(tree, ast.Module):
             return ()
@@ -112,57 +117,97 @@ class Signs:
         return _Rest(lines, self._row + 1, given, tree)
 
 
+@attrs.frozen
+class _Outermost:
+    """A function that none holds, whose body begins on a line of its own.
+
+    head, first, last: rows of its head and of its body, from 1. names: the words of its body.
+    """
+
+    head: int
+    first: int
+    last: int
+    names: frozenset[str]
+
+
 class _Rest:
     """A document without a line, in order as it is.
 
-    is_inside: whether the line stands in the body of a function.
+    is_inside: whether the line stands in a function, whatever it is.
     """
 
     def __init__(self, lines: Sequence[str], number: int, given: frozenset[str], tree: ast.Module) -> None:
         """number: of the line, from 1. given: names of which nothing is said. tree: of the lines."""
         self._lines, self._number, self._given = tuple(lines), number, given
-        self.is_inside = _last_of_function(tree, number) is not None
-        self._bodies = [
-            (first, last, frozenset(_WORD.findall("\n".join(lines[first - 1 : last]))))
-            for head, first, last in _bodies(tree)
-            if not self._may_hold(head, last)
+        self._functions = [
+            _Outermost(head, first, last, frozenset(_WORD.findall("\n".join(lines[first - 1 : last]))))
+            for head, first, last in _outermost(tree)
         ]
+        self._of_module, self._of_classes = _names_outside_functions(tree)
+        self._rows: dict[str, Sequence[int]] = {}
+        self._holder = next((one for one in self._functions if self._may_hold(one)), None)
+        self.is_inside = self._holder is not None and number <= self._holder.last
 
-    def _may_hold(self, head: int, last: int) -> bool:
-        """Whether the line stands in a function, or may be its last one. Both are rows from 1."""
-        between = self._lines[last : self._number - 1]
-        return head <= self._number and all(not one.strip() or one.lstrip()[0] == "#" for one in between)
+    def _may_hold(self, function: _Outermost) -> bool:
+        """Whether the line stands in a function, or may be its last one."""
+        between = self._lines[function.last : self._number - 1]
+        is_behind = all(not one.strip() or one.lstrip()[0] == "#" for one in between)
+        return function.head < self._number and is_behind
 
     @cached_property
-    def undefined(self) -> dict[str, list[int]]:
+    def missing_below(self) -> frozenset[str]:
+        """The names that nothing defines and that are used below the line alone."""
+        found = self._undefined(self._lines)
+        return frozenset(name for name, rows in found.items() if min(rows) > self._number)
+
+    def _undefined(self, lines: Sequence[str]) -> Mapping[str, Sequence[int]]:
         """The rows, from 1, at which each name is used that nothing defines."""
         found: dict[str, list[int]] = {}
-        tree = parsed(self._lines)
+        tree = parsed(lines)
         for message in _messages(tree) if isinstance(tree, ast.Module) else ():
             if type(message).__name__ in _UNDEFINED:
                 found.setdefault(_name(message), []).append(message.lineno)
         return found
 
-    @cached_property
-    def missing_below(self) -> frozenset[str]:
-        """The names that nothing defines and that are used below the line alone."""
-        return frozenset(name for name, rows in self.undefined.items() if min(rows) > self._number)
+    def _missing(self, name: str) -> Sequence[int]:
+        """The rows, from 1, at which a name is used that nothing defines."""
+        if name not in self._rows:
+            self._rows[name] = self._undefined(self._with(frozenset((name,)))).get(name, ())
+        return self._rows[name]
 
-    def without_bodies(self, line: str) -> list[str]:
-        """The lines, without bodies of functions that have nothing to do with the line."""
-        # What a function binds no other one sees.
-        names = frozenset() if self.is_inside else self.missing_below | _bound(line)
+    def _with(self, names: frozenset[str]) -> list[str]:
+        """The lines, without bodies of other functions that hold none of the names."""
         lines = list(self._lines)
-        for first, last, held in self._bodies:
-            if names.isdisjoint(held):
-                lines[first - 1] = indentation_of(lines[first - 1]) + "pass"
-                lines[first:last] = [""] * (last - first)
+        for one in self._functions:
+            if one is not self._holder and names.isdisjoint(one.names):
+                lines[one.first - 1] = indentation_of(lines[one.first - 1]) + "pass"
+                lines[one.first : one.last] = [""] * (one.last - one.first)
+        return lines
+
+    def needed(self, line: str) -> list[str]:
+        """The lines, without those that have nothing to do with the line in their midst."""
+        holder = self._holder
+        if holder is not None and holder.head > 1:
+            head = indentation_of(self._lines[holder.head - 1])
+            if len(indentation_of(line)) > len(head):
+                return self._alone(holder, head)
+        return self._with(self.missing_below | _bound(line))
+
+    def _alone(self, holder: _Outermost, indentation: str) -> list[str]:
+        """The function that holds the line, and above it a line that binds what it sees."""
+        # Its head sees the names of its class, too.
+        head = "\n".join(self._lines[holder.head - 1 : holder.first - 1])
+        names = sorted(self._of_module | self._of_classes.intersection(_WORD.findall(head))) or ["_"]
+        above = f"for {', '.join(names)}, in (): " if indentation else f"{' = '.join(names)} = None"
+        last = max(holder.last, self._number)
+        lines = [""] * len(self._lines)
+        lines[holder.head - 2 : last] = [above, *self._lines[holder.head - 1 : last]]
         return lines
 
     def signs(self, tree: ast.Module) -> Iterable[tuple[str, str]]:
         """Kind and name of each sign. tree: of the document with the line, perhaps without such bodies."""
         number = self._number
-        end = _last_of_function(tree, number) or len(self._lines)
+        end = _end_of_scope(tree, number) or len(self._lines)
         for message in _messages(tree):
             kind, at, name = type(message).__name__, message.lineno, _name(message)
             if kind in _UNDEFINED and name not in self._given:
@@ -172,7 +217,7 @@ class _Rest:
                     number < at <= end
                     and not self._is_missing_outside(name, end)
                     # Of parameters that stand one on a line others may still be to be written.
-                    and self.undefined.keys().isdisjoint(_parameters(tree, number))
+                    and not any(map(self._missing, _parameters(tree, number)))
                 ):
                     yield "undefined-below", name
             elif at == number and kind == "RedefinedWhileUnused":
@@ -186,7 +231,7 @@ class _Rest:
         others = "\n".join((*self._lines[: self._number - 1], *self._lines[end:]))
         if re.search(rf"\b{re.escape(name)}\b", others) is None:
             return False
-        return any(not self._number <= at <= end for at in self.undefined.get(name, ()))
+        return any(not self._number <= at <= end for at in self._missing(name))
 
 
 def _bound(line: str) -> frozenset[str]:
@@ -195,15 +240,7 @@ def _bound(line: str) -> frozenset[str]:
     tree = parsed([f"{text} pass" if text.endswith(":") else text])
     if not isinstance(tree, ast.Module):
         return frozenset(_WORD.findall(line))
-    found = set()
-    for one in ast.walk(tree):
-        if isinstance(one, ast.Name) and not isinstance(one.ctx, ast.Load):
-            found.add(one.id)
-        elif isinstance(one, ast.alias):
-            found.add(one.asname or one.name.partition(".")[0])
-        elif isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            found.add(one.name)
-    return frozenset(found)
+    return _names_outside_functions(tree)[0]
 
 
 def _parameters(tree: ast.Module, number: int) -> Iterable[str]:
@@ -223,20 +260,40 @@ def _is_dynamic(tree: ast.Module) -> bool:
     )
 
 
-def _bodies(tree: ast.Module) -> Iterable[tuple[int, int, int]]:
+def _outermost(tree: ast.Module) -> Iterable[tuple[int, int, int]]:
     """Of the outermost functions whose bodies begin on a line of their own: the row of the head, and first
     and last row of the body, from 1."""
-    pending: list[ast.stmt] = list(tree.body)
+    pending: list[ast.AST] = [tree]
     while pending:
         one = pending.pop()
         if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef):
             first = one.body[0]
             start = min([first.lineno, *(mark.lineno for mark in getattr(first, "decorator_list", ()))])
-            end = one.end_lineno or start
             if start > _end_of_head(one):
-                yield one.lineno, start, end
-        elif isinstance(one, ast.ClassDef | ast.If):
-            pending += [*one.body, *getattr(one, "orelse", ())]
+                yield one.lineno, start, one.end_lineno or start
+        else:
+            pending += [child for child in ast.iter_child_nodes(one) if isinstance(child, _HOLDERS)]
+
+
+def _names_outside_functions(tree: ast.Module) -> tuple[frozenset[str], frozenset[str]]:
+    """The names that a module binds, and those that its classes do."""
+    of_module: set[str] = set()
+    of_classes: set[str] = set()
+    pending: list[tuple[ast.AST, set[str]]] = [(tree, of_module)]
+    while pending:
+        one, found = pending.pop()
+        if isinstance(one, ast.Name) and not isinstance(one.ctx, ast.Load):
+            found.add(one.id)
+        elif isinstance(one, ast.alias):
+            found.add(one.asname or one.name.partition(".")[0])
+        elif isinstance(one, ast.MatchMapping):
+            found.add(one.rest or "_")
+        elif isinstance(one, _NAMED):
+            found.add(one.name or "_")
+        if not isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            scope = of_classes if isinstance(one, ast.ClassDef) else found
+            pending += [(child, scope) for child in ast.iter_child_nodes(one)]
+    return frozenset(of_module), frozenset(of_classes)
 
 
 def _end_of_head(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
@@ -249,19 +306,24 @@ def _end_of_head(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     return max([function.lineno, *(one.end_lineno or 0 for one in parts if one is not None)])
 
 
-def _last_of_function(tree: ast.Module, number: int) -> int | None:
-    """The last row of the innermost function that holds a row, from 1, below its first one; None outside."""
-    last = None
+def _end_of_scope(tree: ast.Module, number: int) -> int | None:
+    """The last row, from 1, in which what a row binds is seen; None if that is the module's.
+
+    What a class binds its functions do not see, but of a function's head they see the parameters.
+    """
+    end = None
     pending: list[ast.AST] = [tree]
     while pending:
         for child in ast.iter_child_nodes(pending.pop()):
-            if isinstance(child, ast.stmt) and child.lineno <= number <= (child.end_lineno or 0):
-                if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) and number > child.lineno:
-                    last = child.end_lineno  # what it holds is narrower
+            if isinstance(child, ast.excepthandler | ast.match_case):
                 pending.append(child)
-            elif isinstance(child, ast.excepthandler | ast.match_case):
-                pending.append(child)
-    return last
+            elif isinstance(child, ast.stmt) and child.lineno <= number <= (child.end_lineno or 0):
+                pending.append(child)  # what it holds is narrower
+                is_function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
+                is_scope = is_function or isinstance(child, ast.ClassDef)
+                if is_scope and (number > child.lineno or (is_function and end is not None)):
+                    end = child.end_lineno
+    return end
 
 
 def _messages(tree: ast.Module) -> Sequence[Message]:

@@ -86,6 +86,17 @@ def test_of_a_line_in_a_function(line: str, found: list[str]) -> None:
         ("def f(\n    ¦\n):\n    return total, tax", "total,", []),
         ("def f(\n    ¦\n):\n    return total, tax", "tex,", ["undefined-below total"]),
         ("def f():\n    ¦\n    return total, tax", "total = 1", ["undefined-below tax"]),
+        # Nor do methods what their class binds; `other` is missing whatever stands there.
+        (
+            "class A:\n    x = 1\n    ¦\n        return text\n    def g(self):\n        return other",
+            "def f(self, text):",
+            [],
+        ),
+        (
+            "class A:\n    x = 1\n    ¦\n        return text\n    def g(self):\n        return other",
+            "def f(self):",
+            ["undefined-below text"],
+        ),
         ("try:\n    ¦\nexcept NameError:\n    pass", "total", []),
         ("import os\n¦\nos.sep", "import os", ["redefined os"]),
         ("¦\nos.sep", "import os", []),
@@ -153,7 +164,7 @@ def test_leaving_functions_out_changes_nothing(
     rng = random.Random(name)
     rows = [(rng.randrange(len(lines)), rng.choice(lines)) for _ in range(25)]
     found = [Signs(lines, row).of(line) for row, line in rows]
-    monkeypatch.setattr(signs._Rest, "without_bodies", lambda rest, _: list(rest._lines))
+    monkeypatch.setattr(signs._Rest, "needed", lambda rest, _: list(rest._lines))
     assert found == [Signs(lines, row).of(line) for row, line in rows]
 
 
