@@ -4,8 +4,9 @@ A file is read without the line first. A name that the text below uses and nothi
 line would bind: an offered line that does not bind it is suspect. Values and functions count, and types where
 only an import or a declaration can be missing.
 
-Modules of TypeScript name all that they use, so a missing name says much. In the other languages names come
-from headers, packages, prototypes and base classes: there the signs gain nothing.
+Modules of TypeScript name all that they use, so a missing name says much. In Go, Rust, Java, C and C++ names
+come from packages, macros, base classes and headers. On their records, and on those of JavaScript, such signs
+gained nothing.
 """
 
 from __future__ import annotations
@@ -353,14 +354,11 @@ class NamesBelow:
 
 def _may_bind(tree: Tree, row: int, before: str, first: int) -> bool:
     """Whether what follows `before` in a line of the tree may bind a name for the lines below."""
-    # What follows has its names already.
     if "=" in before.replace("=>", ""):
-        return False
-    within, is_import = _around(tree, row, first), False
-    for node in within:
-        is_import = is_import or node.type == "import_statement"
-    if not is_import and any(
-        node.type in _TEXTS and tuple(node.start_point) < (row, first) for node in _around(tree, row, first)
+        return False  # the names are written already
+    within = list(_around(tree, row, first))
+    if not any(node.type == "import_statement" for node in within) and any(
+        node.type in _TEXTS and tuple(node.start_point) < (row, first) for node in within
     ):
         return False
     column = len(_encoded(before)) - len(_encoded(before.lstrip()))
