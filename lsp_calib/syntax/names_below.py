@@ -338,6 +338,10 @@ class NamesBelow:
                 found[UNDEFINED_BELOW] = min(missing)
         return found
 
+    def read(self) -> None:
+        """Read the lines, so that `of` takes little time. Raises Overrun."""
+        _ = self._missing
+
     @cached_property
     def _missing(self) -> frozenset[str]:
         """The names that are missing below without the line."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 # The words of each kind, the one to be said first of all (docs/confidence.md has how often each is right).
 _WORDS = {
     "undefined-here": "nothing in this file defines `{}`",
-    "redefined": "`{}` is defined above already, and not used since",
+    "redefined": "`{}` is defined here already",
     "repeated-key": "the key {} stands in this dictionary already",
     "undefined-below": "`{}` is used below, and nothing would define it",
 }

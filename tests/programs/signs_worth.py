@@ -1,4 +1,4 @@
-"""What a linter's signs are worth to the confidence of Python lines, out of fold and on the blind set.
+"""What signs of wrong lines are worth to the confidence, out of fold and on the blind set.
 
     python tests/programs/signs_worth.py             # the table of worth, from records alone
     python tests/programs/signs_worth.py --write     # and docs/confidence.md, with the kinds, from sources
@@ -42,6 +42,10 @@ FILES = {
     "Qwen2.5-Coder-1.5B": "line-qwen2.5-coder-1.5b",
     "SmolLM2-135M": "line-smollm2-135m-large",
     "SmolLM2-135M, small window": "line-smollm2-135m",
+    "Qwen2.5-Coder-1.5B, TSX": "languages/line-qwen2.5-coder-1.5b-typescriptreact-large",
+    "Qwen2.5-Coder-1.5B, TypeScript": "languages/line-qwen2.5-coder-1.5b-typescript-large",
+    "SmolLM2-135M, TSX": "languages/line-smollm2-135m-typescriptreact-large",
+    "SmolLM2-135M, TypeScript": "languages/line-smollm2-135m-typescript-large",
 }
 COUNTED = FILES["Qwen2.5-Coder-1.5B, large window"]
 WITH = [recipe for recipe in RECIPES if SIGNS in recipe.features]
