@@ -91,11 +91,6 @@ class DocumentIndex:
             with contextlib.suppress(Overrun):
                 self.tree = SourceTree(rules, part)
 
-    @property
-    def has_signs(self) -> bool:
-        """Whether signs of wrong lines are known in its language."""
-        return self._signs is not None or self._language in names_below.LANGUAGES
-
     @functools.cached_property
     def _names(self) -> NamesBelow | None:
         if self.tree is None or self._language not in names_below.LANGUAGES:
@@ -115,7 +110,8 @@ class DocumentIndex:
             _ = self._names
 
     def signs(self, cursor: Cursor, text: str) -> tuple[Sign, ...]:
-        """The signs against a text at its cursor, the one to be said first of all."""
+        """The signs against a text at its cursor, the one to be said first of all; none in languages in which
+        none are looked for."""
         if self._signs is not None:
             return self._signs.of(cursor.before + text + cursor.after)
         found: Mapping[str, str] = {}
@@ -439,8 +435,7 @@ def _text_features(index: DocumentIndex | None, cursor: Cursor, text: str) -> di
             return features
         features["broken"] = float(fit.broken)
         features["new-names"] = math.log1p(sum(name not in index.words for name in fit.names))
-        if index.has_signs:
-            features["signs"] = math.log1p(len(index.signs(cursor, text)))
+        features["signs"] = math.log1p(len(index.signs(cursor, text)))
     return features
 
 

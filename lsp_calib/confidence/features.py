@@ -182,7 +182,7 @@ PLACES = ("line-start", "after-indentation", "mid-line", "mid-word")
 # As in calibration: probabilities count as no nearer than this to 0 and 1.
 _CLIP = 1e-6
 
-GRAMMAR = ("broken", "new-names")
+GRAMMAR = ("broken", "new-names", "signs")
 """The features that need a grammar of the language."""
 
 # In nats. The surprisal of the token that ends a line runs over five orders of magnitude, and each of them
