@@ -31,9 +31,15 @@ from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, quietl
 from lsp_calib.calibration.calibrators.line_curves import SECOND, OfTwo, SecondOpinion, of_pair
 from lsp_calib.calibration.document import written
 from lsp_calib.calibration.logistic import fit_standardised, sigmoid
-from lsp_calib.calibration.scores import auc, expected_calibration_error, skill_score
+from lsp_calib.calibration.scores import auc, skill_score
 from lsp_calib.calibration.tiers import PRESETS
-from lsp_calib.calibration.validation import Interval, bootstrap_difference, bootstrap_mean, grouped_folds
+from lsp_calib.calibration.validation import (
+    Interval,
+    bootstrap_difference,
+    bootstrap_mean,
+    grouped_folds,
+    summarise,
+)
 from lsp_calib.characters import normalised_line
 from lsp_calib.commands.calibrate import nine_digits
 from lsp_calib.completion.prompt import Layout, build_prompt
@@ -242,7 +248,7 @@ class Judged:
         apart = ~np.isnan(rest)
         with quietly():
             gain = bootstrap_difference(skill_score, known, alone, y, self.groups)
-            ece = expected_calibration_error(best, z)
+            of_surer = summarise(best, z, self.groups)
             cells = [
                 f"{name}",
                 f"{y.size:,}",
@@ -251,7 +257,8 @@ class Judged:
                 format(gain, "+.3f"),
                 f"{100 * y.mean():.1f} %, {100 * z.mean():.1f} %",
                 _points(bootstrap_mean(right - first, self.groups)),
-                f"{skill_score(best, z):+.3f}, {auc(best, z):.3f}, {ece:.3f}",
+                f"{skill_score(best, z):+.3f}, {auc(best, z):.3f}",
+                format(of_surer["ece"], ".3f"),
                 f"{accepted(alone, y)}; {accepted(best, z)}",
                 f"{100 * rest[apart].mean():.0f} %, {100 * behind[apart].mean():.0f} %",
             ]
@@ -273,9 +280,9 @@ def accepted(p: FloatArray, right: BoolArray) -> str:
 
 HEAD = (
     "| records | lines | both say the same | skill of the first: alone, with the other known | gain (95 %) "
-    "| right: the first, the surer | gain in points (95 %) | of the surer: skill, AUC, ECE "
+    "| right: the first, the surer | gain in points (95 %) | of the surer: skill, AUC | ECE; if calibrated "
     "| accepted @ right: the first; the surer | the one behind: promised, right |\n"
-    "|---|--:|--:|---|---|---|---|---|---|---|"
+    "|---|--:|--:|---|---|---|---|---|---|---|---|"
 )
 
 

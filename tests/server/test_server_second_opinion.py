@@ -1,4 +1,4 @@
-"""A second opinion: by hand the model answers the prompt of the other window, too, before anything is shown."""
+"""A second opinion: by hand the model answers the other window's prompt, too, before anything is shown."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from conftest import Connect
-from lsprotocol import types
 from pygls.exceptions import JsonRpcRequestCancelled
 from scripted_editor import Editor, install_curve, suggestions
 
@@ -48,8 +47,9 @@ async def by_hand(editor: Editor, line: int = 0, column: int = 5) -> list[dict[s
 
 
 def asked(editor: Editor) -> list[bool]:
-    """Of each time that the model was asked for a first answer whether it was background work."""
-    return [one["background"] for one in editor.engine.read("asked")]
+    """Of each time that the model was asked for an answer at a place, and not ahead, whether it was background
+    work."""
+    return [one["background"] for one in editor.engine.read("asked") if not one["idle"]]
 
 
 async def test_an_automatic_request_asks_once(connect: Connect) -> None:
@@ -175,10 +175,10 @@ async def test_a_later_request_elsewhere_ends_it(connect: Connect, tmp_path: Pat
 async def test_cancelling_the_request_ends_it(connect: Connect, tmp_path: Path) -> None:
     never = {**answer("wait()", 0.9), "heldUntil": str(tmp_path / "never")}
     editor = await connect(script("", 0.9) | {"second": never}, options=WINDOW, text="task.")
-    request = asyncio.ensure_future(editor.inline(0, 5, by_hand=True))
+    request = asyncio.ensure_future(editor.inline(0, 5, request_id="first", by_hand=True))
     await editor.engine.until("asked", 2)
-    request.cancel()
-    with pytest.raises((asyncio.CancelledError, JsonRpcRequestCancelled)):
+    editor.cancel("first")
+    with pytest.raises(JsonRpcRequestCancelled):
         await request
     await editor.engine.until("cancelled")
     assert editor.engine.read("other") == [], "no alternatives either"
@@ -266,12 +266,15 @@ async def test_what_it_brings_is_not_learned_from_and_what_it_judges_is(connect:
 
 
 async def test_asked_again_after_its_label_it_has_a_label_of_its_own(connect: Connect) -> None:
-    editor = await connect(script("wait()", 0.9), options=WINDOW, text="task.")
+    editor = await connect(script("wait()", 0.9, clock=True), options=WINDOW, text="task.\n")
     before = await by_hand(editor)
     editor.insert(0, 5, "wait()")
-    await editor.saved(4)
-    editor.change(0, 5, 0, 11, "")
+    editor.insert(1, 0, "x")
+    await editor.later(31)
+    await editor.settled(4)
+    editor.change((1, 0), (1, 1), "")
+    editor.change((0, 5), (0, 11), "")
     after = await by_hand(editor)
     assert [one["text"] for one in after[:2]] == ["wait()", "run(x)"]
     assert not {one["id"] for one in before} & {one["id"] for one in after}
-    assert types.InlineCompletionTriggerKind.Invoked
+    assert asked(editor) == [False, True], "both are remembered"
