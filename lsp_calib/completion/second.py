@@ -48,13 +48,16 @@ class Witness:
         document: str,
     ) -> Witness | None:
         """The one for a first answer; None where it cannot be weighed: it was made to begin with something,
-        some of it is typed, or there are no labels of both windows.
+        some of it is typed, there are no labels of both windows, or tiers are certified, which two answers
+        are not.
 
         present: the layout of prompts in use. document: as for `CompletionService.complete`.
         """
         layout, language = present.with_other_window(loaded.card), first.cursor.language
         is_first = not (first.lead or first.typed or first.suggestion.rank > 1)
         if layout is None or not is_first or first.prompt_version != present.version:
+            return None
+        if estimator.promise is not None:
             return None
         in_force = estimator.of(line_purpose(loaded.identity, present.version, language), document)
         curve = in_force.lines.second

@@ -640,8 +640,9 @@ class Completions:
 
         async def ask(layout: Layout) -> Outcome:
             # As background work: what the model has evaluated for who types stays in its cache.
-            cursor, background = first.cursor, Priority.BACKGROUND
-            return await self._service.complete(cursor, background, document=file, layout=layout)
+            at, background = first.cursor, Priority.BACKGROUND
+            with self.ahead.needed(Place(document.uri, at.own_line, at.column)):
+                return await self._service.complete(at, background, document=file, layout=layout)
 
         try:
             made = await second_opinion(first, witness, ask)
@@ -649,6 +650,8 @@ class Completions:
             return (), EngineError("The second answer took too long.")
         except LspCalibError as error:
             return (), error
+        if made:
+            self._alternatives.forget(document.uri)  # they stand behind these, with what these leave
         for one in made:  # what is shown now is what stays while it is typed
             bare = attrs.evolve(one, replaced="", kept="")
             self._memory.remember(document.file, one.cursor, bare)

@@ -249,13 +249,14 @@ def test_beginnings_keep_what_they_are_if_the_whole_is_wrong(tmp_path: Path) -> 
     assert found.suggestion.sure.end == 4
 
 
-def test_no_certificate_covers_it_and_the_one_behind_is_never_accepted(tmp_path: Path) -> None:
-    known = store(tmp_path)
-    scene = Scene(known, RiskPolicy(risk=0.1))
-    (found,) = scene.judged(scene.completion("f", 0.9), scene.completion("f", 0.97, LARGE))
-    confidence = found.suggestion.confidence
-    assert (confidence.tier, confidence.certified) == (Tier.REVIEW, False)
-    scene = Scene(known, TierPolicy(0.2, 0.1))
+def test_where_tiers_are_certified_it_is_not_asked(tmp_path: Path) -> None:
+    """No certificate covers a choice: what is accepted without a second opinion would be for review."""
+    scene = Scene(store(tmp_path), RiskPolicy(risk=0.1))
+    assert scene.witness(scene.completion("f", 0.9)) is None
+
+
+def test_the_one_behind_is_never_accepted(tmp_path: Path) -> None:
+    scene = Scene(store(tmp_path), TierPolicy(0.2, 0.1))
     _, behind = scene.judged(scene.completion("f", 0.6), scene.completion("g", 0.55, LARGE))
     assert probability(behind) > 0.2
     assert behind.suggestion.confidence.tier is Tier.REVIEW
