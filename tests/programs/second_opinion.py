@@ -4,12 +4,14 @@ curves, and says what they are worth, from records alone.
     python tests/programs/second_opinion.py            # the table of docs/confidence.md
     python tests/programs/second_opinion.py --write    # and models/second/*.json and the page
     python tests/programs/second_opinion.py --blind    # of the blind projects, with the shipped curves
+    python tests/programs/second_opinion.py --languages    # of other languages, with the same curves
 
 The folder with the sets of `lsp-calib data pull` is LSP_CALIB_DATA: the source makes texts of the tokens in
 records. No model decodes anything. Places are those of which both windows have records. What is told of the
 others is nested: neither the calibrators of the two windows, which are fitted again with the shipped
 features, nor the curve have seen a line's project, and the curve is fitted on probabilities that had not seen
-theirs. --blind: of each model of which both windows have records of the blind projects.
+theirs. --blind: of each model of which both windows have records of the blind projects. --languages: all
+together, by the calibrators in force for them: those of the small window are pooled.
 """
 
 from __future__ import annotations
@@ -23,12 +25,13 @@ from pathlib import Path
 
 import attrs
 import numpy as np
-from offered_lines import shipped_for
 from pages import written as with_tables
 from sure_parts import FOLDS, MODELS, SPREAD, pieces_of
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, quietly
+from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.line_curves import SECOND, OfTwo, SecondOpinion, of_pair
+from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.document import written
 from lsp_calib.calibration.logistic import fit_standardised, sigmoid
 from lsp_calib.calibration.scores import auc, skill_score
@@ -71,7 +74,8 @@ class Window:
     @classmethod
     def of(cls, path: Path, sources: Path) -> Window:
         header, every = read_records(path)
-        calibrator = shipped_for(header)
+        purpose = Purpose(header.model, header.prompt_version, "line", header.language)
+        calibrator = CalibratorStore(sources / "none", MODELS / "calibrators").choose(purpose).calibrator
         records = [record for record in every if record.shown and not record.doubt and record.entropies]
         evidences = [record.evidence(header) for record in records]
         return cls(
@@ -267,8 +271,9 @@ class Judged:
 
 def _points(one: Interval) -> str:
     assert one.value is not None, "of at least one line"
-    bounds = f" ({100 * one.low:+.1f} to {100 * one.high:+.1f})" if one.low and one.high else ""
-    return f"{100 * one.value:+.1f}{bounds}"
+    if one.low is None or one.high is None:
+        return f"{100 * one.value:+.1f}"
+    return f"{100 * one.value:+.1f} ({100 * one.low:+.1f} to {100 * one.high:+.1f})"
 
 
 def accepted(p: FloatArray, right: BoolArray) -> str:
@@ -299,6 +304,23 @@ def both(first: Path, other: Path, sources: Path) -> Two:
     return Two.of(read(first), read(other))
 
 
+def of_languages(data: Path) -> Iterator[str]:
+    """Rows of all other languages that have records of both windows, by the curves of Python."""
+    found: dict[Path, list[Judged]] = {}
+    for small in sorted((MODELS / "records" / "windows").glob("line-*.jsonl")):
+        large = MODELS / "records" / "languages" / f"{small.stem}-large.jsonl"
+        stem, _, language = small.stem.rpartition("-")
+        for first, other, end in ((large, small, "-large"), (small, large, "")):
+            two = both(first, other, data / f"projects-{language}")
+            curve = small.with_name(f"{stem}{end}.jsonl")
+            every = np.ones(two.same.size, dtype=np.bool_)
+            judged = two.judged(two.shipped, SecondOpinion.load(target(curve)), every)
+            found.setdefault(curve, []).append(judged)
+    for curve, each in found.items():
+        rows, groups = np.vstack([one.rows for one in each]), [group for one in each for group in one.groups]
+        yield Judged(rows, groups).row(f"{name_of(curve)}, other languages")
+
+
 @functools.cache
 def window(path: Path, sources: Path) -> Window:
     return Window.of(path, sources)
@@ -317,8 +339,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--write", action="store_true", help="write the shipped curves and the page as well")
     parser.add_argument("--blind", action="store_true", help="the blind projects, with the shipped curves")
+    parser.add_argument("--languages", action="store_true", help="other languages, with the same curves")
     options = parser.parse_args()
     data = Path(os.environ["LSP_CALIB_DATA"])
+    if options.languages:
+        print("\n".join((HEAD, *of_languages(data))))
+        return
     rows = [HEAD]
     for first, other in pairs("blind" if options.blind else ""):
         two = both(first, other, data / ("projects-blind" if options.blind else "projects"))
@@ -334,7 +360,7 @@ def main() -> None:
             target(first).write_text(text, "utf-8")
     table = "\n".join(rows)
     print(table)
-    if options.write:
+    if options.write and len(rows) > 1:
         block = f"second opinion{', blind' if options.blind else ''}"
         PAGE.write_text(with_tables(PAGE.read_text("utf-8"), {block: table}), "utf-8")
 
