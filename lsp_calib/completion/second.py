@@ -1,7 +1,8 @@
 """A second opinion: the model's answer to the prompt of the other window, at the same place.
 
-Where it says the same, that is evidence for the first answer. Where it differs, the surer one goes first.
-Labels of both windows at the same places say what either is worth (`line_curves.SecondOpinion`).
+Where it says the same, that is evidence for the first answer. Where it differs, the surer one goes first,
+unless the other one is on the screen already. Labels of both windows at the same places say what either is
+worth (`line_curves.SecondOpinion`).
 """
 
 from __future__ import annotations
@@ -68,11 +69,14 @@ class Witness:
         beside = estimator.of(line_purpose(loaded.identity, layout.version, language), document)
         return None if beside.calibrator.source in LENT else cls(layout, in_force, beside)
 
-    def judged(self, first: Completion, other: Completion) -> tuple[Completion, ...]:
+    def judged(
+        self, first: Completion, other: Completion, *, on_screen: bool = False
+    ) -> tuple[Completion, ...]:
         """The first answer alone if the other one says the same, else both, the surer one first; each with
         its probability, given both. Nothing where the other one has none.
 
-        other: at the same cursor, over the same closers.
+        other: at the same cursor, over the same closers. on_screen: the first answer is, and stays first:
+        what is read is not exchanged, and the next one is the surer one.
         """
         own, second = first.suggestion.confidence, other.suggestion.confidence
         if not self.beside.says_of(second):
@@ -84,13 +88,18 @@ class Witness:
         other = attrs.evolve(
             other, evidence=Evidence(), prompt_version=first.prompt_version, key=first.key, survives=None
         )
-        surer, behind = (other, first) if is_other else (first, other)
-        behind = attrs.evolve(behind.with_confidence(rest), stands_behind=is_other, beginnings=())
+        surer, less = (other, first) if is_other else (first, other)
+        surer, less = self._anew(surer, best), self._anew(less, rest)
+        # While it is typed along, the surer one is refuted: that moves it, and not how it begins.
+        less = attrs.evolve(less, beginnings=(), suggestion=attrs.evolve(less.suggestion, sure=None))
+        turned = is_other and on_screen
+        leads, behind = (less, surer) if turned else (surer, less)
+        behind = attrs.evolve(behind, stands_behind=is_other and not turned)
         behind = attrs.evolve(behind, suggestion=attrs.evolve(behind.suggestion, rank=2, sure=None))
         # What is remembered holds no document.
         nowhere = Cursor.at(("",), 0, 0, first.cursor.language)
         known = attrs.evolve(behind, cursor=nowhere, replaced="", kept="", key=None)
-        return attrs.evolve(self._anew(surer, best), behind=known), behind
+        return attrs.evolve(leads, behind=known), behind
 
     def _anew(self, known: Completion, confidence: Confidence) -> Completion:
         suggestion = known.suggestion
@@ -100,7 +109,9 @@ class Witness:
         return attrs.evolve(known, suggestion=suggestion, beginnings=beginnings)
 
 
-async def second_opinion(first: Completion, witness: Witness, ask: Ask) -> tuple[Completion, ...]:
+async def second_opinion(
+    first: Completion, witness: Witness, ask: Ask, *, on_screen: bool = False
+) -> tuple[Completion, ...]:
     """As `Witness.judged`, of the answer that `ask` gives; nothing where it gives none, or none that can go
     over the closers behind the cursor.
 
@@ -111,13 +122,12 @@ async def second_opinion(first: Completion, witness: Witness, ask: Ask) -> tuple
     if not isinstance(other, Completion):
         return ()
     over = first.beside([other])
-    return witness.judged(first, over[0]) if over else ()
+    return witness.judged(first, over[0], on_screen=on_screen) if over else ()
 
 
-def known_pair(surer: Completion) -> tuple[Completion, ...]:
-    """A surer answer that is remembered, with what stands behind it; nothing of other completions."""
-    behind = surer.behind
-    if behind is None or surer.typed:
+def known_pair(first: Completion) -> tuple[Completion, ...]:
+    """The first of two answers that is remembered, with the one behind it; nothing of other completions."""
+    behind = first.behind
+    if behind is None or first.typed:
         return ()
-    behind = attrs.evolve(behind, cursor=surer.cursor)
-    return surer, *surer.beside([behind])
+    return first, *first.beside([attrs.evolve(behind, cursor=first.cursor)])

@@ -123,7 +123,7 @@ class Completion:
     ones are selected by agreeing.
     stands_behind: it is the model's first answer, behind a surer one. Its label counts as a first one's: else
     those that count would be selected by being sure.
-    behind: what stands behind a surer one; None if nothing does.
+    behind: of two answers that differ the second one; None if it is alone.
     """
 
     suggestion: Suggestion
@@ -156,6 +156,14 @@ class Completion:
     def expected_line(self) -> str:
         """The current line as it would be with the suggestion in it."""
         return self.cursor.before + self.suggestion.text + self.kept + self.cursor.after
+
+    @property
+    def is_less_sure(self) -> bool:
+        """Whether the second one of two answers, which stands behind it, is surer."""
+        own, other = self.suggestion, self.behind and self.behind.suggestion
+        if other is None:
+            return False
+        return (other.confidence.calibrated or 0.0) > (own.confidence.calibrated or 0.0)
 
     @property
     def shown(self) -> Completion:

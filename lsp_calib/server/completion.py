@@ -170,7 +170,6 @@ class Completions:
             return [] if outcome.is_answer else None
         made = [outcome]
         if by_hand and selected is None:
-            # Before anything is shown: what is on the screen is never exchanged for a surer one.
             made = [*await self._second.of(document, outcome)] or made
         block = None
         if selected is None and not self.is_superseded(uri, cursor):
@@ -645,7 +644,8 @@ class Completions:
                 return await self._service.complete(at, background, document=file, layout=layout)
 
         try:
-            made = await second_opinion(first, witness, ask)
+            on_screen = self._tracking.is_shown(first.suggestion.id)
+            made = await second_opinion(first, witness, ask, on_screen=on_screen)
         except TimeoutError:  # asked for again, it goes on with what is evaluated
             return (), EngineError("The second answer took too long.")
         except LspCalibError as error:

@@ -653,7 +653,7 @@ def install_survival(home: Path) -> None:
 
 def install_second(home: Path) -> None:
     """Calibrators of both windows, and a curve by which two answers that agree are as certain as both
-    together; of two that differ the surer one is half a nat less sure than by itself, the other one a nat."""
+    together; of two that differ the surer one is half a nat less sure than by itself, the other one three."""
     from lsp_calib.calibration.calibrators.calibrator import Calibrator, Curve, write_document
     from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
     from lsp_calib.calibration.calibrators.line_curves import SECOND, OfTwo, SecondOpinion
@@ -679,7 +679,7 @@ def install_second(home: Path) -> None:
         other_version="line-prefix-large-1",
         agreed=OfTwo(10, 5, 0.0, 1.0, 1.0),
         chosen=OfTwo(10, 5, -0.5, 1.0, 0.0),
-        rest=OfTwo(10, 5, -1.0, 1.0, 0.0),
+        rest=OfTwo(10, 5, -3.0, 1.0, 0.0),
     )
     write_document(home / "calibrators" / SECOND / "scripted.json", written(curve))
 

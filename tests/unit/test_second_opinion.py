@@ -188,7 +188,9 @@ class Scene:
     def witness(self, first: Completion, present: Layout = SMALL) -> Witness | None:
         return Witness.for_(first, self.loaded, present, self.estimator, "")
 
-    def judged(self, first: Completion, other: object) -> tuple[Completion, ...]:
+    def judged(
+        self, first: Completion, other: object, *, on_screen: bool = False
+    ) -> tuple[Completion, ...]:
         witness = self.witness(first)
         assert witness is not None
 
@@ -196,7 +198,7 @@ class Scene:
             assert layout == LARGE
             return other
 
-        return asyncio.run(second_opinion(first, witness, ask))
+        return asyncio.run(second_opinion(first, witness, ask, on_screen=on_screen))
 
 
 def probability(one: Completion) -> float:
@@ -234,6 +236,22 @@ def test_of_two_the_surer_one_is_first_and_labels_of_the_models_own_answer_count
     assert (brought.evidence, brought.prompt_version) == (Evidence(), SMALL.version)
     assert surer.behind is not None
     assert surer.behind.cursor.lines == ("",), "what is remembered holds no document"
+
+
+@pytest.mark.parametrize("is_other", [True, False])
+def test_one_that_is_on_the_screen_stays_first(tmp_path: Path, is_other: bool) -> None:
+    """With the same probabilities."""
+    scene = Scene(store(tmp_path))
+    first = scene.completion("f(a)", 0.5 if is_other else 0.9)
+    other = scene.completion("g(b)", 0.9 if is_other else 0.5, LARGE)
+    before, after = scene.judged(first, other), scene.judged(first, other, on_screen=True)
+    assert [one.suggestion.text for one in after] == ["f(a)", "g(b)"]
+    assert [one.suggestion.rank for one in after] == [1, 2]
+    assert {one.suggestion.text: probability(one) for one in after} == {
+        one.suggestion.text: probability(one) for one in before
+    }
+    assert after[0].is_less_sure == is_other
+    assert not any(one.stands_behind for one in after), "its label is that of a first one anyway"
 
 
 def test_beginnings_keep_what_they_are_if_the_whole_is_wrong(tmp_path: Path) -> None:

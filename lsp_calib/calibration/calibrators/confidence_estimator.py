@@ -121,7 +121,7 @@ class InForce:
         if bound:
             reason = reason.replace("about", bound, 1)
         reason = calibrator.of_labels(reason)
-        if refuted > 0.0 and tier is Tier.ACCEPT:
+        if refuted > 0.0 and tier is Tier.ACCEPT and confidence.tier is not Tier.ACCEPT:
             tier = Tier.REVIEW  # alternatives are never above it
         elif refuted <= 0.0 and confidence.tier is Tier.ACCEPT and tier is not Tier.ACCEPT:
             # Its threshold lies beyond what labels can tell of one suggestion, and what agrees is no evidence
