@@ -188,9 +188,7 @@ class Scene:
     def witness(self, first: Completion, present: Layout = SMALL) -> Witness | None:
         return Witness.for_(first, self.loaded, present, self.estimator, "")
 
-    def judged(
-        self, first: Completion, other: object, *, on_screen: bool = False
-    ) -> tuple[Completion, ...]:
+    def judged(self, first: Completion, other: object, *, on_screen: bool = False) -> tuple[Completion, ...]:
         witness = self.witness(first)
         assert witness is not None
 
