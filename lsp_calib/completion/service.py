@@ -160,10 +160,10 @@ class Completion:
     @property
     def is_less_sure(self) -> bool:
         """Whether the second one of two answers, which stands behind it, is surer."""
-        own, other = self.suggestion, self.behind and self.behind.suggestion
-        if other is None:
+        if self.behind is None:
             return False
-        return (other.confidence.calibrated or 0.0) > (own.confidence.calibrated or 0.0)
+        other = self.behind.suggestion.confidence.calibrated
+        return (other or 0.0) > (self.suggestion.confidence.calibrated or 0.0)
 
     @property
     def shown(self) -> Completion:
