@@ -5,6 +5,7 @@ curves, and says what they are worth, from records alone.
     python tests/programs/second_opinion.py --write    # and models/second/*.json and the page
     python tests/programs/second_opinion.py --blind    # of the blind projects, with the shipped curves
     python tests/programs/second_opinion.py --languages    # of other languages, with the same curves
+    python tests/programs/second_opinion.py --tokens    # what it costs: tokens of prompts and answers
 
 The folder with the sets of `lsp-calib data pull` is LSP_CALIB_DATA: the source makes texts of the tokens in
 records. No model decodes anything. Places are those of which both windows have records. What is told of the
@@ -22,6 +23,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import attrs
 import numpy as np
@@ -47,10 +49,11 @@ from lsp_calib.characters import normalised_line
 from lsp_calib.commands.calibrate import nine_digits
 from lsp_calib.completion.prompt import Layout, build_prompt
 from lsp_calib.confidence.features import PLACES
-from lsp_calib.corpus.rebuilding import answer_of, item_of
+from lsp_calib.corpus.places import INSERTING
+from lsp_calib.corpus.rebuilding import answer_of, item_of, rebuild
 from lsp_calib.corpus.records import Header, Record, read_records
 from lsp_calib.inference.models.cards import locate
-from lsp_calib.values import Evidence
+from lsp_calib.values import Evidence, Segment
 
 PAGE = MODELS.parent / "docs" / "confidence.md"
 ACCEPT = PRESETS["balanced"].accept_from
@@ -326,6 +329,34 @@ def window(path: Path, sources: Path) -> Window:
     return Window.of(path, sources)
 
 
+_EACH = 8
+"""Of so many places in finished lines the tokens of one are counted."""
+
+
+def tokens(path: Path, sources: Path) -> str:
+    """How many tokens prompts and answers have, by the vocabulary of the model alone."""
+    import llama_cpp
+
+    header, every = read_records(path)
+    records = [one for one in every if one.condition == INSERTING and one.shown][::_EACH]
+    card, file = locate(header.model.name)
+    vocabulary: Any = llama_cpp.Llama(str(file), vocab_only=True, verbose=False)
+
+    def count(kind: Segment, text: str) -> int:
+        if kind is Segment.CONTROL:
+            return 1
+        return len(vocabulary.tokenize(text.encode(), add_bos=False, special=False))
+
+    rebuilt = rebuild(header, records, sources, card, pieces_of(header.model.name))
+    prompts = [sum(count(*segment) for segment in one.prompt.segments) for one in rebuilt]
+    cells = (f"{np.median(of):.0f}, {np.quantile(of, 0.95):.0f}" for of in (prompts, lengths(records)))
+    return f"| {name_of(path)} | {len(records)} | {' | '.join(cells)} |"
+
+
+def lengths(records: Sequence[Record]) -> list[int]:
+    return [len(record.tokens) for record in records]
+
+
 def target(first: Path) -> Path:
     return MODELS / SECOND / f"{first.stem}.json"
 
@@ -340,8 +371,14 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="write the shipped curves and the page as well")
     parser.add_argument("--blind", action="store_true", help="the blind projects, with the shipped curves")
     parser.add_argument("--languages", action="store_true", help="other languages, with the same curves")
+    parser.add_argument("--tokens", action="store_true", help="tokens of prompts and answers")
     options = parser.parse_args()
     data = Path(os.environ["LSP_CALIB_DATA"])
+    if options.tokens:
+        print("| records | places | tokens of a prompt (median, p95) | of an answer |\n|---|--:|--:|--:|")
+        for first, _ in pairs(""):
+            print(tokens(first, data / "projects"), flush=True)
+        return
     if options.languages:
         print("\n".join((HEAD, *of_languages(data))))
         return
