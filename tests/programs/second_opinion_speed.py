@@ -14,6 +14,7 @@ import argparse
 import asyncio
 import os
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -101,6 +102,8 @@ async def measured(model: str, n: int, window: str) -> list[Served]:
             path, line, column = record.item.rsplit(":", 2)
             for served in servers[:: 1 if at % 2 else -1]:
                 await served.visit(projects / path, int(line) - 1, int(column) - 1)
+            seconds = (", ".join(f"{part:.2f}" for part in one.seconds[-1]) for one in servers)
+            print(f"{at + 1}: {'; '.join(seconds)} ({servers[1].measures[-1]})", file=sys.stderr, flush=True)
         for served in servers:
             await served.editor.quit()
             await served.editor.close()
