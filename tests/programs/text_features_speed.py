@@ -71,7 +71,7 @@ def at(lines: tuple[str, ...], row: int, column: int) -> Cursor:
 
 
 def suggestion(document: DocumentFeatures, cursor: Cursor) -> float:
-    text = "result = [value for value in values if value]"
+    text = "result = [value for value in range(9) if value]"
     start = time.perf_counter()
     document.read(cursor)
     document.evidence(cursor, text, ANSWER)
