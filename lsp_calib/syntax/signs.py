@@ -31,7 +31,8 @@ _WORDS = {
 }
 KINDS = tuple(_WORDS)
 
-_WORD = re.compile(r"[^\W\d]\w*")
+# Not those of attributes.
+_WORD = re.compile(r"(?<![\w.])[^\W\d]\w*")
 # Where these stand, names may come from anywhere.
 _DYNAMIC = re.compile(r"\bimport\s*\*|\b(?:exec|globals)\s*\(")
 _GLOBAL = re.compile(r"(?m)^\s*global\s+(.+)$")
@@ -79,8 +80,8 @@ class Signs:
 
     def read(self) -> None:
         """Read the document, so that `of` takes little time."""
-        if (rest := self._rest) is not None and not rest.is_inside:
-            _ = rest.missing_below
+        if self._rest is not None:
+            _ = self._rest.undefined
 
     def _of(self, line: str) -> tuple[Sign, ...]:
         rest = self._rest
@@ -131,10 +132,7 @@ class _Outermost:
 
 
 class _Rest:
-    """A document without a line, in order as it is.
-
-    is_inside: whether the line stands in a function, whatever it is.
-    """
+    """A document without a line, in order as it is."""
 
     def __init__(self, lines: Sequence[str], number: int, given: frozenset[str], tree: ast.Module) -> None:
         """number: of the line, from 1. given: names of which nothing is said. tree: of the lines."""
@@ -144,36 +142,30 @@ class _Rest:
             for head, first, last in _outermost(tree)
         ]
         self._of_module, self._of_classes = _names_outside_functions(tree)
-        self._rows: dict[str, Sequence[int]] = {}
-        self._holder = next((one for one in self._functions if self._may_hold(one)), None)
-        self.is_inside = self._holder is not None and number <= self._holder.last
+        self._classes = [
+            (one.lineno, one.end_lineno or 0) for one in tree.body if isinstance(one, ast.ClassDef)
+        ]
+        self._holder = next((one for one in self._functions if self._may_hold(one.head, one.last)), None)
 
-    def _may_hold(self, function: _Outermost) -> bool:
-        """Whether the line stands in a function, or may be its last one."""
-        between = self._lines[function.last : self._number - 1]
-        is_behind = all(not one.strip() or one.lstrip()[0] == "#" for one in between)
-        return function.head < self._number and is_behind
+    def _may_hold(self, head: int, last: int) -> bool:
+        """Whether the line stands in what has a head and a last row, or may be the last one in it."""
+        between = self._lines[last : self._number - 1]
+        return head < self._number and all(not one.strip() or one.lstrip()[0] == "#" for one in between)
 
     @cached_property
-    def missing_below(self) -> frozenset[str]:
-        """The names that nothing defines and that are used below the line alone."""
-        found = self._undefined(self._lines)
-        return frozenset(name for name, rows in found.items() if min(rows) > self._number)
-
-    def _undefined(self, lines: Sequence[str]) -> Mapping[str, Sequence[int]]:
+    def undefined(self) -> Mapping[str, Sequence[int]]:
         """The rows, from 1, at which each name is used that nothing defines."""
         found: dict[str, list[int]] = {}
-        tree = parsed(lines)
+        tree = parsed(self._lines)
         for message in _messages(tree) if isinstance(tree, ast.Module) else ():
             if type(message).__name__ in _UNDEFINED:
                 found.setdefault(_name(message), []).append(message.lineno)
         return found
 
-    def _missing(self, name: str) -> Sequence[int]:
-        """The rows, from 1, at which a name is used that nothing defines."""
-        if name not in self._rows:
-            self._rows[name] = self._undefined(self._with(frozenset((name,)))).get(name, ())
-        return self._rows[name]
+    @cached_property
+    def _missing_below(self) -> frozenset[str]:
+        """Those that are used below the line alone."""
+        return frozenset(name for name, rows in self.undefined.items() if min(rows) > self._number)
 
     def _with(self, names: frozenset[str]) -> list[str]:
         """The lines, without bodies of other functions that hold none of the names."""
@@ -191,7 +183,10 @@ class _Rest:
             head = indentation_of(self._lines[holder.head - 1])
             if len(indentation_of(line)) > len(head):
                 return self._alone(holder, head)
-        return self._with(self.missing_below | _bound(line))
+        # Nor what a class binds.
+        if indentation_of(line) and any(self._may_hold(*one) for one in self._classes):
+            return self._with(frozenset())
+        return self._with(self._missing_below | _bound(line))
 
     def _alone(self, holder: _Outermost, indentation: str) -> list[str]:
         """The function that holds the line, and above it a line that binds what it sees."""
@@ -217,7 +212,7 @@ class _Rest:
                     number < at <= end
                     and not self._is_missing_outside(name, end)
                     # Of parameters that stand one on a line others may still be to be written.
-                    and not any(map(self._missing, _parameters(tree, number)))
+                    and self.undefined.keys().isdisjoint(_parameters(tree, number))
                 ):
                     yield "undefined-below", name
             elif at == number and kind == "RedefinedWhileUnused":
@@ -231,7 +226,7 @@ class _Rest:
         others = "\n".join((*self._lines[: self._number - 1], *self._lines[end:]))
         if re.search(rf"\b{re.escape(name)}\b", others) is None:
             return False
-        return any(not self._number <= at <= end for at in self._missing(name))
+        return any(not self._number <= at <= end for at in self.undefined.get(name, ()))
 
 
 def _bound(line: str) -> frozenset[str]:
