@@ -169,6 +169,8 @@ calibrators: $(VENV)/.dev ## Fit the shipped calibrators again from records and 
 	$(bin)/python tests/programs/sure_parts.py --write
 	$(bin)/python tests/programs/typed_along.py --write
 	$(bin)/python tests/programs/hiding.py --write
+	$(bin)/python tests/programs/second_opinion.py --write
+	$(bin)/python tests/programs/signs_worth.py --write
 	for model in qwen2.5-coder-1.5b smollm2-135m; do \
 		$(bin)/python tests/programs/summary_confidence.py models/records/summary-$$model-*.jsonl \
 			--fit models/calibrators/summary-$$model.json || exit 1; \

@@ -178,12 +178,14 @@ class Evidence:
         engine gives no entropies, a language without a grammar no syntax.
     place: the kind of place of the cursor, see `confidence.features.PLACES`; "" if there is none.
     doubtful: the word of the answer that holds its least certain token, for sentences; "" if there is none.
+    sign: what a linter would say against the answer, in words; "" if nothing.
     """
 
     logprobs: tuple[float, ...] = ()
     features: Mapping[str, float] = attrs.field(factory=dict)
     place: str = ""
     doubtful: str = ""
+    sign: str = ""
 
 
 @attrs.frozen

@@ -7,12 +7,13 @@ What is remembered of a document makes them cost time for one line, as long as t
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import math
 import re
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from lsp_calib.characters import has_script, indentation_of, normalised_line, words_by_script
@@ -21,11 +22,14 @@ from lsp_calib.completion.postprocess import Cleaned, Cut, offered
 from lsp_calib.completion.reasons import Removal
 from lsp_calib.confidence.features import Prefix, prefixes, probability_features
 from lsp_calib.languages import line_comment
+from lsp_calib.syntax import names_below
 from lsp_calib.syntax.languages import RULES
 from lsp_calib.syntax.languages.python import PythonDocument
 from lsp_calib.syntax.line_fit import fit_of
 from lsp_calib.syntax.magics import CommandLine
+from lsp_calib.syntax.names_below import NamesBelow, names_outside
 from lsp_calib.syntax.rules import LanguageRules
+from lsp_calib.syntax.signs import KINDS, Sign, Signs
 from lsp_calib.syntax.source_tree import Overrun, SourceTree, prose_at, region_of
 from lsp_calib.values import Evidence, Generation
 
@@ -76,14 +80,45 @@ class DocumentIndex:
         self.repeats = Counter(map(normalised_line, itertools.chain(above, following)))
         self.words = frozenset(_WORD.findall("\n".join((*above, *following))))
         self.below = next((line for line in following if line.strip()), None)
-        self.python = PythonDocument(self._lines, self._row) if self._language == "python" else None
+        is_python = self._language == "python"
+        self.python = PythonDocument(self._lines, self._row) if is_python else None
+        self._signs = Signs(self._lines, self._row) if is_python else None
         self.tree: SourceTree | None = None
-        self.first = 0
+        self.first = self._last = 0
         if (rules := RULES.get(self._language)) is not None:
-            self.first, last = region_of(rules, self._lines, self._row)
-            part = *self._lines[self.first : self._row], "", *self._lines[self._row + 1 : last]
+            self.first, self._last = region_of(rules, self._lines, self._row)
+            part = *self._lines[self.first : self._row], "", *self._lines[self._row + 1 : self._last]
             with contextlib.suppress(Overrun):
                 self.tree = SourceTree(rules, part)
+
+    @functools.cached_property
+    def _names(self) -> NamesBelow | None:
+        if self.tree is None or self._language not in names_below.LANGUAGES:
+            return None
+        outside = *self._lines[: self.first], *self._lines[self._last :]
+        with contextlib.suppress(Overrun):
+            names = NamesBelow(self.tree, self._row - self.first, names_outside(self.tree.rules, outside))
+            names.read()
+            return names
+        return None
+
+    def read_signs(self) -> None:
+        """Read what `signs` needs, so that it takes little time."""
+        if self._signs is not None:
+            self._signs.read()
+        else:
+            _ = self._names
+
+    def signs(self, cursor: Cursor, text: str) -> tuple[Sign, ...]:
+        """The signs against a text at its cursor, the one to be said first of all; none in languages in which
+        none are looked for."""
+        if self._signs is not None:
+            return self._signs.of(cursor.before + text + cursor.after)
+        found: Mapping[str, str] = {}
+        if self._names is not None:
+            with contextlib.suppress(Overrun):
+                found = self._names.of(cursor.before, text, cursor.after)
+        return tuple(Sign(kind, found[kind]) for kind in KINDS if kind in found)
 
     def is_of(self, cursor: Cursor) -> bool:
         """Whether it is the index of a cursor: the same line in a document whose other lines are the same."""
@@ -168,7 +203,7 @@ class DocumentFeatures:
 
     def read(self, cursor: Cursor) -> None:
         """Read the cursor's document, so that `evidence` takes little time. It takes about 4 microseconds a
-        line, once for each line that the cursor comes to.
+        line, of Python 30, once for each line that the cursor comes to.
 
         Nothing is read that a later call is waiting to read in a newer state, nor after `close`.
         """
@@ -176,6 +211,8 @@ class DocumentFeatures:
         with self._lock:
             if self._newest is cursor:
                 index = self._read(cursor)
+                if index is not None:
+                    index.read_signs()
                 if self._prose is None or self._prose[0] is not cursor:
                     self._prose = cursor, _prose(index, cursor, cursor.before, cursor.after) is not None
 
@@ -209,10 +246,13 @@ class DocumentFeatures:
         """The evidence of a completion. text: as it is offered at `cursor`."""
         features = probability_features(generation.logprobs, generation.entropies, generation.stop)
         with self._lock:
-            features |= _text_features(self._read(cursor), cursor, text)
+            index = self._read(cursor)
+            features |= _text_features(index, cursor, text)
+            signs = index.signs(cursor, text) if index is not None and features.get("signs") else ()
         span = doubtful_span(generation, text)
         doubtful = text[slice(*span)] if span else ""
-        return Evidence(generation.logprobs, features, place_of(cursor), doubtful)
+        sign = signs[0].words if signs else ""
+        return Evidence(generation.logprobs, features, place_of(cursor), doubtful, sign)
 
     def offered(self, cursor: Cursor, text: str, elsewhere: Texts = tuple) -> Cleaned:
         """What is offered of an answer at `cursor`, without an unwanted comment; see `postprocess`."""
@@ -395,6 +435,7 @@ def _text_features(index: DocumentIndex | None, cursor: Cursor, text: str) -> di
             return features
         features["broken"] = float(fit.broken)
         features["new-names"] = math.log1p(sum(name not in index.words for name in fit.names))
+        features["signs"] = math.log1p(len(index.signs(cursor, text)))
     return features
 
 

@@ -120,7 +120,8 @@ class CompletionMemory:
             now = attrs.evolve(one.outcome, cursor=cursor)
             if typed:
                 place = _without(cursor, typed, closed)
-                refuted = self._refuted(document, place, key, led, one.text[:typed]) if rank > 1 else 0.0
+                beside = rank > 1 or now.is_less_sure
+                refuted = self._refuted(document, place, key, led, one.text[:typed]) if beside else 0.0
                 now = self._typed_along(document, now, typed, refuted)
             now = now.with_text(rest, -typed)
             suggestion = attrs.evolve(now.suggestion, source="memory", timing=Timing())

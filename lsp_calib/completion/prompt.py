@@ -150,6 +150,12 @@ class Layout:
                 return cls(format_, window, large, related, joined=True, suffix_first=suffix_first)
         return cls(format_, card.window, small, joined=suffix_first, suffix_first=suffix_first)
 
+    def with_other_window(self, card: ModelCard) -> Layout | None:
+        """The layout of the other window for a model, whose card it is; None if it has only one."""
+        sizes = {layout.version: layout for layout in (Layout.of(card, size) for size in WindowSize)}
+        others = [layout for version, layout in sizes.items() if version != self.version]
+        return others[0] if len(sizes) > 1 and len(others) == 1 else None
+
     @classmethod
     def named(cls, version: str, card: ModelCard) -> Self | None:
         """The layout of this version for a model, None if it has none."""

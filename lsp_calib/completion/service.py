@@ -121,6 +121,9 @@ class Completion:
     is shown with later, where it opens documentation; None: its own.
     was_hidden: whether it was hidden at first, and is known because the user typed along it. Labels of such
     ones are selected by agreeing.
+    stands_behind: it is the model's first answer, behind a surer one. Its label counts as a first one's: else
+    those that count would be selected by being sure.
+    behind: of two answers that differ the second one; None if it is alone.
     """
 
     suggestion: Suggestion
@@ -141,6 +144,8 @@ class Completion:
     hidden_by: Hiding | None = None
     prose: Confidence | None = None
     was_hidden: bool = False
+    stands_behind: bool = False
+    behind: Completion | None = attrs.field(default=None, eq=False, repr=False)
 
     @cached_property
     def present_line(self) -> str:
@@ -151,6 +156,14 @@ class Completion:
     def expected_line(self) -> str:
         """The current line as it would be with the suggestion in it."""
         return self.cursor.before + self.suggestion.text + self.kept + self.cursor.after
+
+    @property
+    def is_less_sure(self) -> bool:
+        """Whether the second one of two answers, which stands behind it, is surer."""
+        if self.behind is None:
+            return False
+        other = self.behind.suggestion.confidence.calibrated
+        return (other or 0.0) > (self.suggestion.confidence.calibrated or 0.0)
 
     @property
     def shown(self) -> Completion:
@@ -333,6 +346,7 @@ class CompletionService:
         hide_below: float | None = 0.0,
         lead: str = "",
         timed: Callable[[Timing], object] = lambda _: None,
+        layout: Layout | None = None,
     ) -> Completion | Nothing:
         """The completion of the line at `cursor`, if the model has one to offer there.
 
@@ -341,10 +355,11 @@ class CompletionService:
         lead: what it should begin with. An engine that cannot force it gives the model's own answer; the lead
         counts like all other text of an answer.
         hide_below: a completion that is less likely to survive is hidden; 0: none is. None: `HIDE_BELOW`.
+        layout: of the prompt; None: the one in use.
         Raises ModelError or EngineError if it could not be asked.
         """
         loaded = await self._engine.ready()
-        prompt = await self._prompt(loaded, cursor, document)
+        prompt = await self._prompt(loaded, cursor, document, layout)
         key = _key_of(loaded, cursor, prompt)
 
         features = self._features.of(document)
@@ -482,11 +497,14 @@ class CompletionService:
         shown = [text for kind, text in prompt.segments if kind is Segment.TEXT]
         return lambda: itertools.chain(shown, *opened)
 
-    async def alternatives(self, first: Completion, *, document: str = "") -> tuple[Completion, ...]:
-        """Other completions at the place of `first`, the likeliest first: ranks 2 and 3, as far as there are.
+    async def alternatives(
+        self, first: Completion, *, beside: Sequence[Completion] = (), document: str = ""
+    ) -> tuple[Completion, ...]:
+        """Other completions at the place of `first`, the likeliest first: two at most, as far as there are.
 
         They take at most `ALTERNATIVES_WITHIN` seconds; what is not there by then is left out. None that can
-        be parsed is hidden: they are asked for by hand. document: as for `complete`.
+        be parsed is hidden: they are asked for by hand. beside: what stands between `first` and them.
+        document: as for `complete`.
         Raises ModelError or EngineError if the model could not be asked.
         """
         loaded = await self._engine.ready()
@@ -522,7 +540,7 @@ class CompletionService:
                     request,
                     answer,
                     offered,
-                    known=(known.text,),
+                    known=(known.text, *(one.suggestion.text for one in beside)),
                 )
                 async for other in others:
                     found.append(other)
@@ -545,8 +563,12 @@ class CompletionService:
         given = shares(math.fsum(answer.logprobs), [math.fsum(other.logprobs) for other, _ in found])
         purpose = line_purpose(loaded.identity, prompt.version, cursor.language)
         in_force = self._estimator.of(purpose, document)
+        before = known.confidence.calibrated
+        if before is not None:
+            before = math.fsum((before, *(one.suggestion.confidence.calibrated or 0.0 for one in beside)))
+            before = min(before, 1.0)
         confidences = in_force.alternatives(
-            known.confidence.calibrated,
+            before,
             [(share, one or Evidence()) for share, one in zip(given, evidences, strict=True)],
         )
         made: list[Completion] = []
@@ -561,7 +583,7 @@ class CompletionService:
                 loaded.identity.name,
                 generation,
                 doubt=None if is_prose else doubtful_span(generation, text),
-                rank=2 + len(made),
+                rank=2 + len(beside) + len(made),
             )
             made.append(
                 Completion(
@@ -589,8 +611,10 @@ class CompletionService:
             found = known
         return _key_of(loaded, cursor, build_prompt(cursor, layout, found))
 
-    async def _prompt(self, loaded: LoadedModel, cursor: Cursor, document: str) -> Prompt:
-        layout, found = self._layout_of(loaded), ALONE
+    async def _prompt(
+        self, loaded: LoadedModel, cursor: Cursor, document: str, layout: Layout | None = None
+    ) -> Prompt:
+        layout, found = layout or self._layout_of(loaded), ALONE
         if self._nearby is not None and layout.related and document:
             found = await self._nearby.of(document, cursor, layout)
         return build_prompt(cursor, layout, found)

@@ -182,7 +182,7 @@ PLACES = ("line-start", "after-indentation", "mid-line", "mid-word")
 # As in calibration: probabilities count as no nearer than this to 0 and 1.
 _CLIP = 1e-6
 
-GRAMMAR = ("broken", "new-names")
+GRAMMAR = ("broken", "new-names", "signs")
 """The features that need a grammar of the language."""
 
 # In nats. The surprisal of the token that ends a line runs over five orders of magnitude, and each of them
@@ -195,8 +195,8 @@ class Feature:
     """A feature's meaning.
 
     words: the quantity, as in a table. high, low: why a high (a low) value makes a suggestion more or less
-    likely to be right, as the reason that a person reads; "{word}" stands for the least certain word. Empty:
-    it is never given as a reason.
+    likely to be right, as the reason that a person reads; "{word}" stands for the least certain word,
+    "{sign}" for the words of a sign. Empty: it is never given as a reason.
     needs: what must be known: "log-probabilities", "entropies", "text", or ENCODER.
     """
 
@@ -268,6 +268,10 @@ FEATURES: Mapping[str, Feature] = MappingProxyType(
             "of the other lines that begin like this one up to the cursor, plus two, the share that goes on "
             "otherwise",
             "other lines of this file that begin like this one go on otherwise",
+        ),
+        "signs": Feature(
+            "log1p of how many kinds of signs a linter sees against it",
+            "{sign}",
         ),
     }
 )

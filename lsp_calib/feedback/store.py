@@ -144,8 +144,12 @@ def alike(row: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...], str]:
 def evidence_of(
     logprobs: Sequence[float], features: Mapping[str, float], version: int, place: str
 ) -> Evidence:
-    """The evidence of a suggestion in the store, from its columns as `export` gives them."""
-    return Evidence(tuple(logprobs), dict(features) if version == VERSION else {}, place)
+    """The evidence of a suggestion in the store, from its columns as `export` gives them.
+
+    One from before signs were looked for counts as one without: nearly all have none.
+    """
+    known = {"signs": 0.0, **features} if features and version == VERSION else {}
+    return Evidence(tuple(logprobs), known, place)
 
 
 SETTLES_WITHIN = 7 * 86_400.0

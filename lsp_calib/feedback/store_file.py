@@ -387,6 +387,7 @@ class StoreFile:
         shown_probability: float = 1.0,
         typed: int = 0,
         was_hidden: bool = False,
+        as_first: bool = False,
         events: Sequence[Event] = (),
     ) -> None:
         """Keep the numbers of a suggestion. A suggestion that is known already stays as it is.
@@ -399,9 +400,10 @@ class StoreFile:
         typed: characters of it that were typed along by now. was_hidden: it was hidden before.
         events: what has happened to it, and to others; as for `record_events`, in the same transaction.
         An alternative is kept as a kind of its own, such as "line-2": its labels are not those of the first
-        suggestion, and a refit on those of `line` leaves it out.
+        suggestion, and a refit on those of `line` leaves it out. as_first: it is kept as a first one all the
+        same, since it would be but for a surer one.
         """
-        c = suggestion.confidence
+        c, first = suggestion.confidence, as_first or suggestion.rank == 1
         believable = all(math.isfinite(value) for value in evidence.logprobs)
         kept = [round(float(value), _KEPT_DIGITS) for value in evidence.logprobs] if believable else []
         # Only names from the table of features: nothing else can become text in the store.
@@ -413,7 +415,7 @@ class StoreFile:
         row = {
             "id": suggestion.id,
             "shown_at": at,
-            "kind": suggestion.kind if suggestion.rank == 1 else f"{suggestion.kind}-{suggestion.rank}",
+            "kind": suggestion.kind if first else f"{suggestion.kind}-{suggestion.rank}",
             "language": bounded(language),
             "model": model.name,
             "model_sha256": model.sha256,

@@ -27,9 +27,10 @@ from lsp_calib.completion.memory import CompletionMemory
 from lsp_calib.completion.prompt import Layout, Surroundings
 from lsp_calib.completion.reasons import Nothing, Refusal, Removal
 from lsp_calib.completion.related_code import Nearby, Neighbourhood, OpenFile
+from lsp_calib.completion.second import Witness, known_pair, second_opinion
 from lsp_calib.completion.service import Completion, CompletionService, Decide, beginning_with
-from lsp_calib.errors import LspCalibError, NoModelError, RequestCancelledError
-from lsp_calib.inference.engine import EngineState
+from lsp_calib.errors import EngineError, LspCalibError, NoModelError, RequestCancelledError
+from lsp_calib.inference.engine import EngineState, Priority
 from lsp_calib.languages import suffix_of
 from lsp_calib.server.admission import Admission
 from lsp_calib.server.ahead import Place, WorkAhead
@@ -141,10 +142,8 @@ class Completions:
             *(self._connection, self._model, self._admission, self._status, self._service, self._memory),
             in_comments=lambda: self._in_comments,
         )
-        self._alternatives = DerivedSuggestions(
-            self._make_alternatives,
-            is_stale=lambda made: any(self._tracking.is_settled(one.suggestion.id) for one in made),
-        )
+        self._alternatives = DerivedSuggestions(self._make_alternatives, is_stale=self._is_settled)
+        self._second = DerivedSuggestions(self._make_second, is_stale=self._is_settled)
         self._blocks = DerivedSuggestions(self._make_block, of_line=True)
 
     async def inline(
@@ -169,10 +168,14 @@ class Completions:
         outcome = await self.newest(document, cursor, by_hand=by_hand, lead=lead)
         if isinstance(outcome, Nothing):
             return [] if outcome.is_answer else None
-        block = await self.block(document, outcome) if selected is None else None
         made = [outcome]
+        if by_hand and selected is None:
+            made = [*await self._second.of(document, outcome)] or made
+        block = None
+        if selected is None and not self.is_superseded(uri, cursor):
+            block = await self.block(document, made[0])
         if by_hand and not self.is_superseded(uri, cursor):
-            made += outcome.beside(await self._alternatives.of(document, outcome))
+            made += made[0].beside(await self._alternatives.of(document, made[0]))
         if self.is_superseded(uri, cursor):
             return None  # while its follow-ups were made
         shown = []
@@ -298,7 +301,7 @@ class Completions:
         )
         if refusal is not None and not refusal.is_answer:
             return refusal
-        for made in (self._alternatives, self._blocks):
+        for made in (self._second, self._alternatives, self._blocks):
             if uri in made.works:
                 made.requested(uri, at)
         if refusal is None and self._connection.settings.comments == "off":
@@ -406,7 +409,8 @@ class Completions:
             return
         why = Nothing(Refusal.PAUSED, message)
         unfinished = {uri for uri, (_, task) in self._running.items() if not task.done()}
-        for uri in {*unfinished, *self._alternatives.stop(), *self._blocks.stop()}:
+        follow_ups = (self._second, self._alternatives, self._blocks)
+        for uri in {*unfinished, *(uri for one in follow_ups for uri in one.stop())}:
             self._stop(uri)
             self.refused(uri, why)  # so that the suggestion that waits for the others is not shown
         self.ahead.give_way()
@@ -428,6 +432,7 @@ class Completions:
         Requests under way continue: they are assessed when the model has replied.
         """
         self._memory.clear()
+        self._second.clear()
         self._alternatives.clear()
         self._blocks.clear()
 
@@ -437,7 +442,7 @@ class Completions:
         self._menu_asked.pop(uri, None)
         self.ahead.forget(uri)
         self._last.pop(uri, None)
-        for part in (self._memory, self._service, self._alternatives, self._blocks):
+        for part in (self._memory, self._service, self._second, self._alternatives, self._blocks):
             part.forget(uri)
 
     async def close(self) -> None:
@@ -447,6 +452,7 @@ class Completions:
         for uri in list(self._running):
             self.forget(uri)
         await self.ahead.close()
+        await self._second.close()
         await self._alternatives.close()
         await self._blocks.close()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -487,11 +493,16 @@ class Completions:
         if self._tracking.is_elsewhere(document.uri, known.suggestion.id, at.own_line):
             return None
         if self._tracking.is_settled(known.suggestion.id):
-            # Under a new id it gets a label of its own; earlier labels stay as they are.
-            anew = attrs.evolve(known.suggestion, id=new_suggestion_id())
-            self._memory.rename(document.file, known.suggestion.id, anew.id)
-            known = attrs.evolve(known, suggestion=anew)
+            anew = self._fresh(known)
+            self._memory.rename(document.file, known.suggestion.id, anew.suggestion.id)
+            known = anew
         return known
+
+    def _fresh(self, known: Completion) -> Completion:
+        """One that is settled under a new id, so that it gets a label of its own; earlier ones stay."""
+        if not self._tracking.is_settled(known.suggestion.id):
+            return known
+        return attrs.evolve(known, suggestion=attrs.evolve(known.suggestion, id=new_suggestion_id()))
 
     def _typed_along(self, document: str, known: Completion, typed: int, refuted: float) -> Completion:
         return self._service.typed_along(known, typed, refuted=refuted, document=document)
@@ -610,9 +621,47 @@ class Completions:
             document=file,
         )
 
-    async def _make_alternatives(self, document: CalibDocument, first: Completion) -> Result:
+    def _is_settled(self, made: Sequence[Completion]) -> bool:
+        """Whether one of these has its label: shown once more it is another suggestion."""
+        return any(self._tracking.is_settled(one.suggestion.id) for one in made)
+
+    async def _make_second(self, document: CalibDocument, first: Completion) -> Result:
+        """The first answer with a second opinion, or both if they differ; none where there is none."""
+        if known := known_pair(first):
+            return tuple(map(self._fresh, known)), None
+        loaded = self._model.loaded
+        if loaded is None or self._connection.settings.remote_url is not None:
+            return (), None
+        file, present = document.file, self._model.layouts.of(loaded)
+        witness = Witness.for_(first, loaded, present, self._estimator, file)
+        if witness is None:
+            return (), None
+
+        async def ask(layout: Layout) -> Outcome:
+            # As background work: what the model has evaluated for who types stays in its cache.
+            at, background = first.cursor, Priority.BACKGROUND
+            with self.ahead.needed(Place(document.uri, at.own_line, at.column)):
+                return await self._service.complete(at, background, document=file, layout=layout)
+
         try:
-            made = await self._service.alternatives(first, document=document.file)
+            on_screen = self._tracking.is_shown(first.suggestion.id)
+            made = await second_opinion(first, witness, ask, on_screen=on_screen)
+        except TimeoutError:  # asked for again, it goes on with what is evaluated
+            return (), EngineError("The second answer took too long.")
+        except LspCalibError as error:
+            return (), error
+        if made:
+            self._alternatives.forget(document.uri)  # they stand behind these, with what these leave
+        for one in made:  # what is shown now is what stays while it is typed
+            bare = attrs.evolve(one, replaced="", kept="")
+            self._memory.remember(document.file, one.cursor, bare)
+        return made, None
+
+    async def _make_alternatives(self, document: CalibDocument, first: Completion) -> Result:
+        second = self._second.made(document.uri)
+        beside = second[1:] if second and second[0].suggestion.id == first.suggestion.id else ()
+        try:
+            made = await self._service.alternatives(first, beside=beside, document=document.file)
         except LspCalibError as error:
             return (), error
         for one in made:  # for the requests that come while they are typed

@@ -74,6 +74,7 @@ class Recorder:
             shown_probability=completion.shown_probability,
             typed=completion.typed,
             was_hidden=completion.was_hidden,
+            as_first=completion.stands_behind,
             events=events,
         )
 

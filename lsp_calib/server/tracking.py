@@ -140,6 +140,10 @@ class SuggestionTracking:
         """Whether a suggestion is followed in another place than this line."""
         return self._tracker.place_of(suggestion_id) not in (None, (uri, line))
 
+    def is_shown(self, suggestion_id: str) -> bool:
+        """Whether a suggestion was shown and may still be on the screen."""
+        return self._tracker.place_of(suggestion_id) is not None
+
     def is_settled(self, suggestion_id: str) -> bool:
         """Whether it is decided what became of a suggestion: shown once more, it is another one."""
         return suggestion_id in self._settled

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from real_server import PATIENCE, SERVER
 
-from lsp_calib.inference.models import sidecar
+from lsp_calib.inference.models import converted, sidecar
 from lsp_calib.inference.process import acceleration
 from lsp_calib.inference.process.acceleration import find_library
 from lsp_calib.tools.client import Editor
@@ -84,8 +84,11 @@ def test_what_crashes_is_avoided_and_said_in_one_line(
 
 
 async def test_where_every_decode_crashes_the_editor_is_told_at_once(
-    environment: dict[str, str], tmp_path: Path
+    environment: dict[str, str], model_path: Path, tmp_path: Path
 ) -> None:
+    # Beside a model of another home converted weights are used, and none are made.
+    slow = converted.place(model_path).is_file()
+    candidates = acceleration.Question(HARDWARE, 0, slow_weights=slow).candidates
     editor = Editor()
     await editor.start(SERVER, env=with_fault(environment, "decode"), cwd=tmp_path)
     try:
@@ -97,7 +100,7 @@ async def test_where_every_decode_crashes_the_editor_is_told_at_once(
         assert not [text for text in editor.messages if "Fatal" in text or "\n" in text]
         # One process that tried everything; before it, where nothing was in doubt, one for the crash.
         log = (tmp_path / "home" / "log" / "model.log").read_text("utf-8")
-        assert log.count("Fatal Python error") == len(CANDIDATES) + (not HARDWARE.amx)
+        assert log.count("Fatal Python error") == len(candidates) + (not HARDWARE.amx)
     finally:
         await editor.close()
 

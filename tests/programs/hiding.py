@@ -43,9 +43,9 @@ from lsp_calib.corpus.records import Header
 from lsp_calib.feedback.lines import COMPARED_CHARACTERS, edit_distances
 from lsp_calib.values import Evidence
 
-_ELEVEN = next(one for one in RECIPES if one.name == "eleven-by-place")
+_BEST = next(one for one in RECIPES if one.by_place)
 # The total and the mean of its tokens together tell how long a line is: of a long one half is sooner kept.
-RECIPE = attrs.evolve(_ELEVEN, features=(*_ELEVEN.features, "geometric-mean", "largest-surprisal"))
+RECIPE = attrs.evolve(_BEST, features=(*_BEST.features, "geometric-mean", "largest-surprisal"))
 # Standard deviation of the weights of standardised features, in nats.
 SPREAD = 1.0
 FOLDS = 5

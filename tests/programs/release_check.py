@@ -31,7 +31,7 @@ HOLDS = (
 )
 FOLDERS = tuple(
     f"lsp_calib/models/{name}/"
-    for name in ("calibrators/pooled", "prefixes", "survival", "usage", "encoders")
+    for name in ("calibrators/pooled", "prefixes", "survival", "usage", "second", "encoders")
 )
 HOLDS_NOT = ("tests/", "models/records/", "lsp_calib/models/records/", "docs/", ".gguf", "__pycache__")
 # Of the README; a person would read their output.

@@ -30,6 +30,10 @@ def main() -> None:
     print(f"{'lines':>7}  {'suggestion':<22}{'median':>8}{'p95':>8}   ms")
     for length in LENGTHS:
         lines = tuple(islice(sources(), length))
+        # Up to a definition: a file in order, so that a linter can read it.
+        starts = ("@", "class ", "def ")
+        end = max(at for at in range(1, len(lines)) if lines[at].startswith(starts) and not lines[at - 1])
+        lines = lines[:end]
         for name, times in measured(lines).items():
             times.sort()
             median, p95 = times[len(times) // 2], times[len(times) * 95 // 100]
@@ -67,7 +71,7 @@ def at(lines: tuple[str, ...], row: int, column: int) -> Cursor:
 
 
 def suggestion(document: DocumentFeatures, cursor: Cursor) -> float:
-    text = "result = [value for value in values if value]"
+    text = "result = [value for value in range(9) if value]"
     start = time.perf_counter()
     document.read(cursor)
     document.evidence(cursor, text, ANSWER)

@@ -170,6 +170,8 @@ def tables() -> tuple[str, str, list[tuple[str, Moments]]]:
     by model."""
     wide, narrow, blind, more = [HEAD], [HEAD_BINS], [], [HEAD]
     for header, stem, lines in loaded(True, lines_of):
+        if not stem.endswith("-large"):
+            continue  # too few lines for the rows by characters
         curve = PrefixCurve.load(MODELS / PREFIXES / f"{stem}.json")
         moments = Moments.of([(line, curve) for line in lines])
         name = NAMES[header.model.name]

@@ -651,6 +651,39 @@ def install_survival(home: Path) -> None:
     write_document(home / "calibrators" / SURVIVAL / "scripted.json", written(curve))
 
 
+def install_second(home: Path) -> None:
+    """Calibrators of both windows, and a curve by which two answers that agree are as certain as both
+    together; of two that differ the surer one is half a nat less sure than by itself, the other one three."""
+    from lsp_calib.calibration.calibrators.calibrator import Calibrator, Curve, write_document
+    from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
+    from lsp_calib.calibration.calibrators.line_curves import SECOND, OfTwo, SecondOpinion
+    from lsp_calib.calibration.calibrators.purpose import Purpose
+    from lsp_calib.calibration.document import written
+    from lsp_calib.home import private_folder
+
+    private_folder(home)
+    calibrator = Calibrator(
+        purpose=Purpose(MODEL, "line-prefix-large-1", "line", "python"),
+        curves=(Curve.of_measure("geometric-mean-first-4", 1.0, 0.0),),
+        raw_measure="geometric-mean-first-4",
+        n=100,
+        n_correct=50,
+        source="personal",
+        state="ready",
+        created="2026-01-01",
+    )
+    CalibratorStore(home / "calibrators", home / "none").promote(calibrator)
+    curve = SecondOpinion(
+        model=MODEL,
+        prompt_version="line-prefix-1",
+        other_version="line-prefix-large-1",
+        agreed=OfTwo(10, 5, 0.0, 1.0, 1.0),
+        chosen=OfTwo(10, 5, -0.5, 1.0, 0.0),
+        rest=OfTwo(10, 5, -3.0, 1.0, 0.0),
+    )
+    write_document(home / "calibrators" / SECOND / "scripted.json", written(curve))
+
+
 def install_curve(home: Path) -> None:
     """A curve by which a beginning is right as often as its tokens say."""
     from lsp_calib.calibration.calibrators.calibrator import Weighted
@@ -762,6 +795,8 @@ async def start(
         install_calibrator(home)
     if script.get("survival"):
         install_survival(home)
+    if script.get("second"):
+        install_second(home)
     connection = Client()
     if settings is not None:
         connection.set_configuration(settings, section="lspCalib")

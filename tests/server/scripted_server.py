@@ -17,6 +17,8 @@ SCRIPT is a JSON file, all of its keys optional:
     inOrder      the answers for empty lines, one after the other
     otherwise    the answer for any other line
     summary      the answer for summaries
+    second       the answer to prompts of the large window, where `window` is small; with it calibrators of
+                 both windows are installed, and what a second answer says of a first (`install_second`)
     quiet        whether little else runs on the machine; as it is unless given
     survival     whether lines survive as often as their confidence says; unless given that is not known, and
                  nothing is hidden
@@ -107,6 +109,8 @@ class ScriptedEngine:
             return await self._evaluate(line, text)
         summary = request.prompt.version.startswith("summary")
         answer = self._answer("summary" if summary else "line", line)
+        if "-large-" in request.prompt.version and (second := self._script.get("second")):
+            answer = dict(second)
         from lsp_calib.inference.engine import Observe
 
         if request.given or request.sampling:

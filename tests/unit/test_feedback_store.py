@@ -105,7 +105,7 @@ class TestRecords:
         assert attrs.asdict(row) == {
             "suggestion_id": "s",
             "language": "python",
-            "evidence": {"logprobs": (-0.12346, -2.0), "features": {}, "place": "mid-word", "doubtful": ""},
+            "evidence": attrs.asdict(Evidence((-0.12346, -2.0), place="mid-word")),
             "correct": True,
             "how": How.KEPT,
             "shown_at": 1000.0,
@@ -127,9 +127,11 @@ class TestRecords:
         label(store)
         label(store, "t", at=1061.0)
         first, second = labels(store)
-        assert first.evidence == Evidence((-0.12346, -2.0), {"total": -1.23457, "new-names": 0.0}, "")
+        kept = {"total": -1.23457, "new-names": 0.0}
+        # Before signs were looked for, lines count as lines without.
+        assert first.evidence == Evidence((-0.12346, -2.0), {"signs": 0.0, **kept}, "")
         assert (second.evidence.place, second.evidence.doubtful) == ("mid-word", "")
-        assert [row["features"] for row in store.export()] == [first.evidence.features, {"total": 2.0}]
+        assert [row["features"] for row in store.export()] == [kept, {"total": 2.0}]
         assert {row["features_version"] for row in store.export()} == {VERSION}
         store.close()
         assert SECRET.encode() not in all_bytes(path)

@@ -224,7 +224,7 @@ def test_places(before: str, place: str) -> None:
 
 
 def test_a_language_without_a_grammar_has_the_other_features() -> None:
-    needing = {"broken", "new-names"}
+    needing = {"broken", "new-names", "signs"}
     assert of(["x = «1»"]).keys() - of(["x = «1»"], "cobol").keys() == needing
     assert of(["x = «1»"]).keys() <= FEATURES.keys()
 

@@ -31,6 +31,7 @@ from PIL import Image
 from write_confidence import FIGURE, PAGES, README_FIGURE, readme_checksum, written
 
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
+from lsp_calib.calibration.calibrators.line_curves import SECOND, SecondOpinion
 from lsp_calib.calibration.logistic import LOOSE_PRIOR, PlattCalibrator
 from lsp_calib.calibration.scores import auc, skill_score
 from lsp_calib.calibration.tiers import PRESETS
@@ -250,6 +251,27 @@ def test_they_are_calibrated_at_every_place() -> None:
     errors = [ablation.stages[-1].errors for ablation in ablations().values()]
     assert all(of_one["all"].inside for of_one in errors)
     assert sum(not all(error.inside for error in of_one.values()) for of_one in errors) < 2, errors
+
+
+@pytest.mark.parametrize(
+    "file", sorted((SHIPPED[0].parents[1] / SECOND).glob("*.json")), ids=lambda f: f.stem
+)
+def test_a_second_opinion_is_fitted_on_the_places_of_both_windows(file: Path) -> None:
+    """As many as the records have, and of each window as many right ones."""
+    curve = SecondOpinion.load(file)
+    stem = file.stem.removesuffix("-large")
+    windows = []
+    for name in (f"{stem}-large", stem):
+        header, records = read(RECORDS[0].with_name(f"{name}.jsonl"))
+        offered = (one for one in records if one.shown and not one.doubt and one.entropies)
+        windows.append({(one.item, one.condition): one.correct["exact"] for one in offered})
+        assert header.prompt_version in (curve.prompt_version, curve.other_version)
+    large, small = windows
+    places = large.keys() & small.keys()
+    assert curve.agreed.n + curve.chosen.n == len(places)
+    assert curve.rest.n == curve.chosen.n
+    right = sum(large[place] + small[place] for place in places)
+    assert 2 * curve.agreed.n_right + curve.chosen.n_right + curve.rest.n_right == right
 
 
 def test_what_is_typed_is_known(shipped: Path) -> None:

@@ -677,6 +677,7 @@ SPEAKS = MappingProxyType(
         "line-follows": -1,
         "beginning-agrees": 1,
         "beginning-differs": -1,
+        "signs": -1,
     }
 )
 
@@ -717,7 +718,9 @@ def _cause(curve: Curve, evidence: Evidence, tier: Tier) -> str:
 
 
 def _naming(words: str, evidence: Evidence) -> str:
-    """With the word in doubt; where the token that ends the line is the least likely one, there is none."""
+    """With the sign, and the word in doubt; where the token that ends the line is the least likely one, there
+    is none."""
+    words = words.replace("{sign}", evidence.sign or "a linter would warn of it")
     logprobs = evidence.logprobs
     if "{word}" in words and logprobs and logprobs.index(min(logprobs)) == len(logprobs) - 1:
         return FEATURES["end-surprisal"].high

@@ -20,9 +20,11 @@ from lsp_calib.calibration.calibrators.lent import FOLDER as POOLED
 from lsp_calib.calibration.calibrators.lent import Pooled, borrowed_curve, carried_from, carry_over
 from lsp_calib.calibration.calibrators.line_curves import (
     PREFIXES,
+    SECOND,
     SURVIVAL,
     USAGE,
     PrefixCurve,
+    SecondOpinion,
     SurvivalCurve,
     Usage,
 )
@@ -58,7 +60,7 @@ def rests_on(calibrator: Calibrator, known: Iterable[Calibrator]) -> frozenset[O
 
 T = TypeVar("T")
 
-P = TypeVar("P", PrefixCurve, SurvivalCurve, Usage)
+P = TypeVar("P", PrefixCurve, SurvivalCurve, Usage, SecondOpinion)
 
 CERTIFICATES = "certificates"
 """The folder with the ledgers, below that of the calibrators."""
@@ -155,14 +157,15 @@ class LineCurves:
     """What is known of the lines of a purpose's model and prompt, None where nothing is.
 
     prefix: how far they can be trusted; shipped_prefix: the same without the user's own. survival: how likely
-    they are to survive. usage: how often they are used. skipped: a sentence for each file that cannot be
-    used.
+    they are to survive. usage: how often they are used. second: what an answer to the other window's prompt
+    says of them. skipped: a sentence for each file that cannot be used.
     """
 
     prefix: PrefixCurve | None = None
     shipped_prefix: PrefixCurve | None = None
     survival: SurvivalCurve | None = None
     usage: Usage | None = None
+    second: SecondOpinion | None = None
     skipped: tuple[str, ...] = ()
 
 
@@ -197,6 +200,8 @@ class CalibratorStore:
         self._survival = [_Shelf(one / SURVIVAL, SurvivalCurve.load, what) for one in both]
         what = "How often lines are used is not known from every file"
         self._usage = _Shelf(shipped.parent / USAGE, Usage.load, what)
+        what = "What a second answer says is not known from every file"
+        self._second = [_Shelf(one / SECOND, SecondOpinion.load, what) for one in both]
 
     @classmethod
     def open(cls) -> CalibratorStore:
@@ -349,26 +354,29 @@ class CalibratorStore:
         trusted that was moved counts as long as the shipped one is that from which it was."""
         prefixes = [shelf.look() for shelf in self._prefixes]
         survivals = [shelf.look() for shelf in self._survival]
+        seconds = [shelf.look() for shelf in self._second]
         usages = self._usage.look()
         base, own = (_fitting(seen.all, purpose) for seen in prefixes)
         counts = own is not None and (not own.base or (base is not None and own.base == base.id))
         shipped_survival, own_survival = (_fitting(seen.all, purpose) for seen in survivals)
-        every: tuple[_Seen[Any], ...] = (*prefixes, *survivals, usages)
+        shipped_second, own_second = (_fitting(seen.all, purpose) for seen in seconds)
+        every: tuple[_Seen[Any], ...] = (*prefixes, *survivals, *seconds, usages)
         return LineCurves(
             prefix=own if counts else base,
             shipped_prefix=base,
             survival=own_survival or shipped_survival,
             usage=_fitting(usages.all, purpose),
+            second=own_second or shipped_second,
             skipped=tuple(text for seen in every for text in seen.skipped),
         )
 
     def stamp(self, purpose: Purpose) -> object:
-        """A value that differs from an earlier one if another calibrator, certificate or curve of beginnings
-        or of survival, or count of usage may now be in force for a purpose.
+        """A value that differs from an earlier one if another calibrator, certificate, curve of beginnings,
+        of survival or of second answers, or count of usage may now be in force for a purpose.
 
         The folder's time alone is not enough: its clock ticks only a few hundred times a second.
         """
-        shelves: tuple[_Shelf[Any], ...] = (*self._prefixes, self._usage, *self._survival)
+        shelves: tuple[_Shelf[Any], ...] = (*self._prefixes, self._usage, *self._survival, *self._second)
         own = (self.personal, self.personal / purpose.file, self.ledger_path(purpose))
         return tuple(map(_identity, (*own, *(one.folder for one in shelves))))
 

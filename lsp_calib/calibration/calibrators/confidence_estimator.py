@@ -11,8 +11,10 @@ from lsp_calib.badges import counted, rejected_words
 from lsp_calib.calibration.calibrators.calibrator import Calibrator, Wanted
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore, LineCurves
 from lsp_calib.calibration.calibrators.lent import note
-from lsp_calib.calibration.calibrators.purpose import Purpose
+from lsp_calib.calibration.calibrators.line_curves import SecondOpinion
+from lsp_calib.calibration.calibrators.purpose import LENT, Purpose
 from lsp_calib.calibration.certificates import Ledger, Promise
+from lsp_calib.calibration.logistic import CLIP
 from lsp_calib.calibration.tiers import PRESETS, Policy, RiskPolicy, StricterPolicy, summary_policy
 from lsp_calib.confidence.features import Prefix
 from lsp_calib.exclusion import matches
@@ -20,6 +22,12 @@ from lsp_calib.values import CalibratorRef, Confidence, Evidence, Override, Sure
 
 ALTERNATIVE_MEASURE = "share-of-the-rest-1"
 """The measure of alternatives, see `completion.alternatives.shares`."""
+
+AGREED_MEASURE = "second-opinion-1"
+"""The measure of an answer that a second one, to the prompt of the other window, repeats."""
+
+SURER_MEASURE = "surer-of-two-1"
+"""The measure of both answers where the second one differs, see `line_curves.SecondOpinion`."""
 
 _NO_LABELS = (
     "it has no labels of its own, so its share of what the first suggestion leaves is the model's word alone"
@@ -113,7 +121,7 @@ class InForce:
         if bound:
             reason = reason.replace("about", bound, 1)
         reason = calibrator.of_labels(reason)
-        if refuted > 0.0 and tier is Tier.ACCEPT:
+        if refuted > 0.0 and tier is Tier.ACCEPT and confidence.tier is not Tier.ACCEPT:
             tier = Tier.REVIEW  # alternatives are never above it
         elif refuted <= 0.0 and confidence.tier is Tier.ACCEPT and tier is not Tier.ACCEPT:
             # Its threshold lies beyond what labels can tell of one suggestion, and what agrees is no evidence
@@ -141,11 +149,87 @@ class InForce:
         curve = self.lines.survival
         return None if curve is None else curve.probability(evidence, whole)
 
-    def alternatives(self, first: float | None, others: Sequence[tuple[float, Evidence]]) -> list[Confidence]:
-        """The confidences of the alternatives at a place, from rank 2 on: never above review.
+    def says_of(self, confidence: Confidence) -> bool:
+        """Whether a second answer can be weighed with such a confidence: it is of a line, by the preferred
+        curve of a calibrator with labels of its purpose."""
+        return (
+            self.measure == "best"
+            and self.calibrator.source not in LENT
+            and confidence.calibrated is not None
+            and confidence.measure == self.calibrator.measure
+        )
 
-        first: the calibrated probability of the first answer; None if there is none. others: each one's share
-        of what the first answer leaves, by the model, in [0, 1], and its evidence.
+    def both_say(self, first: Confidence, other: Confidence) -> Confidence:
+        """The confidence of an answer that is given to the prompts of both windows.
+
+        first, other: as each window's calibrator has it, see `says_of`. There must be a curve,
+        `lines.second`.
+        """
+        curve, p, q = self._pair(first, other)
+        words = "a second reading, with the other window, says the same"
+        return self._given(first, curve.both_say(p, q), AGREED_MEASURE, words)
+
+    def surer(self, first: Confidence, other: Confidence) -> tuple[bool, Confidence, Confidence]:
+        """As `SecondOpinion.surer`, of two answers that differ. The less sure one is never above review.
+
+        first, other: as for `both_say`.
+        """
+        curve, p, q = self._pair(first, other)
+        is_other, surer, rest = curve.surer(p, q)
+        words = "the surer of two readings with different windows, which differ"
+        best = self._given(other if is_other else first, surer, SURER_MEASURE, words)
+        words = "the less sure of two readings with different windows, which differ"
+        behind = self._given(first if is_other else other, rest, SURER_MEASURE, words)
+        if behind.tier is Tier.ACCEPT:
+            behind = attrs.evolve(behind, tier=Tier.REVIEW)
+        return is_other, best, behind
+
+    def beginnings_given(
+        self, beginnings: Sequence[Sure], before: Confidence, now: Confidence
+    ) -> tuple[Sure, ...]:
+        """The beginnings of a line that has another confidence now: how likely the line is to be right up to
+        each, if it is wrong as a whole, stays."""
+        whole, p = before.calibrated, now.calibrated
+        if whole is None or p is None:
+            return ()
+        left = max(1.0 - whole, CLIP)
+        shares = (min(max((one.confidence - whole) / left, 0.0), 1.0) for one in beginnings)
+        return tuple(
+            Sure(one.end, p + (1.0 - p) * share) for one, share in zip(beginnings, shares, strict=True)
+        )
+
+    def _pair(self, first: Confidence, other: Confidence) -> tuple[SecondOpinion, float, float]:
+        curve, p, q = self.lines.second, first.calibrated, other.calibrated
+        assert curve is not None, "the caller has looked"
+        assert p is not None, "its calibrator says"
+        assert q is not None, "its calibrator says"
+        return curve, p, q
+
+    def _given(self, own: Confidence, probability: float, measure: str, words: str) -> Confidence:
+        """A confidence with what a second answer says of it: no certificate covers that."""
+        p, bound = self.calibrator.told(probability)
+        tier, reason = self.derived.decide(p, source=self.calibrator.source)
+        if bound:
+            reason = reason.replace("about", bound, 1)
+        # What speaks for one tier says nothing for another.
+        cause = own.cause if tier is own.tier else ""
+        return attrs.evolve(
+            own,
+            calibrated=p,
+            measure=measure,
+            tier=tier,
+            reason="; ".join(filter(None, (cause, self.calibrator.of_labels(reason), words))),
+            cause=cause,
+            certified=False,
+            calibrator=self.calibrator.ref,
+            usage="",  # counted on first answers
+        )
+
+    def alternatives(self, first: float | None, others: Sequence[tuple[float, Evidence]]) -> list[Confidence]:
+        """The confidences of the alternatives at a place, behind what is surer: never above review.
+
+        first: the calibrated probability of the first answer, or of all before them; None if there is none.
+        others: each one's share of what the first answer leaves, by the model, in [0, 1], and its evidence.
         """
         found = []
         for share, evidence in others:
@@ -310,6 +394,6 @@ class ConfidenceEstimator:
 
     def reload(self) -> None:
         """Check whether the chosen calibrators are still in force: called at each request, so that a refit by
-        any program counts from the next one. Costs five system calls for each if nothing has changed."""
+        any program counts from the next one. Costs ten system calls for each if nothing has changed."""
         for purpose, before in list(self._chosen.items()):
             self._look(purpose, before)

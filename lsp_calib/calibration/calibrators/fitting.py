@@ -111,10 +111,15 @@ _TEN = (
     "beginning-agrees",
 )
 
+_ELEVEN = (*_TEN, "beginning-differs")
+_TWELVE = (*_ELEVEN, "signs")
+
 # Among equals the first is chosen.
 RECIPES: tuple[Recipe, ...] = (
-    Recipe("eleven", (*_TEN, "beginning-differs")),
-    Recipe("eleven-by-place", (*_TEN, "beginning-differs"), by_place=True),
+    Recipe("twelve", _TWELVE),
+    Recipe("twelve-by-place", _TWELVE, by_place=True),
+    Recipe("eleven", _ELEVEN),
+    Recipe("eleven-by-place", _ELEVEN, by_place=True),
     Recipe("ten", _TEN),
     Recipe("ten-by-place", _TEN, by_place=True),
     Recipe("nine", _NINE),

@@ -1,6 +1,6 @@
 """What is known of a model's lines beside their calibrators: how far a line can be trusted, and what that
 becomes while the user types along it; how likely it is to survive; how often lines of a low probability are
-used.
+used; what a second answer, to the prompt of the other window, says of the first.
 
 There is one small file of each for each model and version of the prompt. Its labels are of lines in all
 languages together.
@@ -31,9 +31,9 @@ from lsp_calib.confidence.features import PLACES, PREFIX_FEATURES, PREFIX_VERSIO
 from lsp_calib.errors import CalibratorError, DataError
 from lsp_calib.values import Evidence, ModelIdentity, Sure
 
-PREFIXES, SURVIVAL, USAGE = "prefixes", "survival", "usage"
-"""The folders with the files: beside that of the shipped calibrators, and the first two in that of the user's
-own, which go first."""
+PREFIXES, SURVIVAL, USAGE, SECOND = "prefixes", "survival", "usage", "second"
+"""The folders with the files: beside that of the shipped calibrators, and all but that of usage in that of
+the user's own, which go first."""
 
 NAMES = (*PREFIX_FEATURES, "whole", *PLACES)
 """What a curve weighs: the features of the beginning, the log-odds of the whole line, and 1 for the place of
@@ -323,3 +323,72 @@ class Usage(FileDocument, frozen=True, kw_only=True, tag_field="schema", tag=1):
         if n < LEAST_COUNTED:
             return None
         return sum(one.unchanged for one in found) / n, sum(one.survived for one in found) / n
+
+
+class OfTwo(Document, frozen=True):
+    """P(an answer is right) = sigmoid(intercept + own * a + beside * b + other), by logistic regression.
+
+    a, b: the log-odds of its own probability and of that of the answer beside it. other: nats added for an
+    answer to the prompt of the other window. n, n_right: the pairs it was fitted on, and of how many this
+    answer was right.
+    """
+
+    n: Count
+    n_right: Count
+    intercept: float
+    own: float
+    beside: float
+    other: float = 0.0
+
+    def __post_init__(self) -> None:
+        as_floats(self, bounded=("intercept", "own", "beside", "other"))
+        if not 0 <= self.n_right <= self.n:
+            raise DataError("nRight must be among n.")
+
+    def probability(self, own: float, beside: float, *, is_other: bool = False) -> float:
+        """In [0, 1]. own, beside: probabilities in [0, 1], that of the answer and of the one beside it."""
+        a, b = of_pair(own), of_pair(beside)
+        score = self.intercept + self.own * a + self.beside * b + (self.other if is_other else 0.0)
+        return 1.0 / (1.0 + math.exp(-min(max(score, -_MOST_NATS), _MOST_NATS)))
+
+
+_MOST_ODDS = 8.0
+
+
+def of_pair(p: float) -> float:
+    """What `OfTwo` weighs of a probability in [0, 1]: its log-odds, at most 8 nats from 0."""
+    p = min(max(p, CLIP), 1.0 - CLIP)
+    return min(max(math.log(p / (1.0 - p)), -_MOST_ODDS), _MOST_ODDS)
+
+
+class SecondOpinion(FileDocument, frozen=True, kw_only=True, tag_field="schema", tag=1):
+    """What the answer to the prompt of the other window, at the same place, says of a line.
+
+    other_version: of that prompt. agreed: of answers that say the same. chosen: of two that differ, the one
+    with the higher probability; rest: the other one. Their curves are those of a choice: the surer of two is
+    less often right than its own probability says.
+    """
+
+    model: ModelIdentity
+    prompt_version: Text
+    other_version: Text
+    agreed: OfTwo
+    chosen: OfTwo
+    rest: OfTwo
+
+    def both_say(self, first: float, other: float) -> float:
+        """That an answer is right which both prompts give. first, other: its probability by the calibrator of
+        each window, in [0, 1]."""
+        return self.agreed.probability(first, other)
+
+    def surer(self, first: float, other: float) -> tuple[bool, float, float]:
+        """Of two answers that differ: whether that to the other window's prompt is the surer one, and the
+        probabilities of the surer one and of the one behind it, which is not above it; together at most 1.
+
+        first, other: their probabilities by the calibrator of each window, in [0, 1].
+        """
+        is_other = other > first
+        own, beside = max(first, other), min(first, other)
+        p = self.chosen.probability(own, beside, is_other=is_other)
+        q = self.rest.probability(beside, own, is_other=not is_other)
+        return is_other, p, min(q, p, 1.0 - p)

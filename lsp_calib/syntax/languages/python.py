@@ -13,10 +13,10 @@ import re
 import sys
 import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from lsp_calib.characters import indentation_of
 from lsp_calib.syntax.rules import (
@@ -34,6 +34,8 @@ from lsp_calib.syntax.source_tree import SourceTree, code_of, form_at
 
 if TYPE_CHECKING:
     from tree_sitter import Node
+
+T = TypeVar("T")
 
 # Written out: the names of the interpreter that happens to run change from release to release.
 _KNOWN = """
@@ -319,11 +321,14 @@ class PythonDocument:
         return self._known[1]
 
     def _parsed(self, line: str) -> ast.Module | None:
-        lines = [*map(code_of, self._lines[: self._row]), line, *map(code_of, self._lines[self._row + 1 :])]
-        if sum(map(len, lines)) > _MOST:
-            return None
-        found = _compiled(lines)
+        found = parsed([*self._lines[: self._row], line, *self._lines[self._row + 1 :]])
         return found if isinstance(found, ast.Module) else None
+
+
+def parsed(lines: Sequence[str]) -> ast.Module | SyntaxError | None:
+    """The tree of a document, or its first error; None if Python gives up, or if it is too long."""
+    lines = list(map(code_of, lines))
+    return _compiled(lines) if sum(map(len, lines)) <= _MOST else None
 
 
 def _start(source: SourceTree, lines: Sequence[str], line: str) -> int:
@@ -353,9 +358,14 @@ def _error(lines: Sequence[str]) -> SyntaxError | None:
 
 def _compiled(lines: Sequence[str], flags: int = 0) -> ast.Module | SyntaxError | None:
     """The tree of lines, or their first error; None if Python gives up."""
+    return with_deep_stack(lambda: _parse("\n".join((*lines, "")), flags))
+
+
+def with_deep_stack(work: Callable[[], T]) -> T:
+    """What `work` returns, on the thread on which Python can parse any text."""
     with _starting:
         parser = _parser()
-    return parser.submit(_parse, "\n".join((*lines, "")), flags).result()
+    return parser.submit(work).result()
 
 
 @functools.cache

@@ -5,6 +5,7 @@ The server is the real one; its engine answers as a script says, so that each ou
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 import time
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 from nvim import NO_NVIM, NVIM, SOURCE, Neovim, labels, rising, scripted
-from scripted_editor import install_curve
+from scripted_editor import install_curve, install_second
 
 pytestmark = pytest.mark.skipif(not NVIM, reason=NO_NVIM)
 
@@ -91,6 +92,37 @@ def test_typed_along_the_badge_changes_in_place_and_no_text_moves(
     numbers = [int(text.split()[-2]) for text in seen]
     assert numbers == sorted(numbers)
     assert len(set(numbers)) >= (10 if pause else 2), numbers
+
+
+def test_a_surer_second_answer_is_the_next_one_and_never_in_the_place_of_what_is_read(
+    open_scripted, folder: Path, home: Path
+) -> None:
+    """The pictures that Neovim sends to its terminal: one suggestion until the other is there, then that."""
+    pytest.importorskip("pyte")
+    release, other = folder / "release", "turn first - second"
+    second = {"text": other, "logprobs": [math.log(0.95)] * 3, "heldUntil": str(release)}
+    script = SCRIPT | {"second": second, "journal": str(folder / "journal")}
+    install_second(home)
+    setup = {"keys": "suggested", "settings": {"window": "small"}}
+    nvim = open_scripted(script, setup=setup)
+    assert nvim.suggested("G$A    re")[0] == REST
+    screen = nvim.film()
+    nvim.keys("<M-n>")
+    asked = folder / "journal"
+    nvim.until("the second answer is asked for", lambda: asked.read_text().count('"asked"') == 2)
+    time.sleep(0.5)
+    waiting = len(screen.pictures)
+    release.touch()
+    nvim.until("the surer one", lambda: nvim.ghost() == other and "accept" in str(nvim.badges()))
+    nvim.until("it on the screen", lambda: "accept" in screen.text() and other in screen.text())
+    screen.close()
+    seen = [text for _, text, _ in screen.pictures]
+    lines = [re.sub(r"( \(\d/\d\))?( +[●▲✗] .*)?$", "", text) for text in seen]  # 2/4: of the alternatives
+    assert len(set(seen[:waiting])) <= 1, "while the model works nothing moves"
+    assert [line for line, _ in itertools.groupby(lines)] == ["    re" + REST, "    re" + other]
+    nvim.keys("<M-p>")
+    nvim.until("the first one again", lambda: nvim.ghost() == REST)
+    assert "reject" in str(nvim.badges()), "it says what it is worth beside the surer one"
 
 
 def test_a_key_that_leaves_the_suggestion_asks_for_another(open_scripted) -> None:
