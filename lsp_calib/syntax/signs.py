@@ -322,12 +322,24 @@ def _end_of_scope(tree: ast.Module, number: int) -> int | None:
 
 
 def _messages(tree: ast.Module) -> Sequence[Message]:
-    from pyflakes.checker import Checker
-
     try:
-        return with_deep_stack(lambda: Checker(tree, withDoctest=False).messages)
+        return with_deep_stack(lambda: _checked(tree))
     except RecursionError:
         return ()
+
+
+def _checked(tree: ast.Module) -> Sequence[Message]:
+    from pyflakes.checker import Checker
+
+    checker = Checker(tree, withDoctest=False)
+    messages: Sequence[Message] = checker.messages
+    # All of it refers to itself in circles: megabytes would wait for the collector of garbage at each key.
+    for scope in checker.deadScopes:
+        scope.clear()
+    vars(checker).clear()
+    for node in ast.walk(tree):
+        vars(node).pop("_pyflakes_parent", None)
+    return messages
 
 
 def _name(message: Message) -> str:
