@@ -133,6 +133,8 @@ def growth_a_key(memory: Series, keys: Series, seconds: float) -> float:
 
 async def soak(minutes: float, clients: int, scratch: Path) -> Readings:
     state = home.private_folder(scratch / "home")
+    # What the model process keeps of places is full before the warm-up ends, on slow machines too.
+    (state / "config.toml").write_text("cacheMb = 64\n", "utf-8")
     folders = [scratch / f"work-{at + 1}" for at in range(clients)]
     for folder in folders:
         folder.mkdir()
