@@ -1,15 +1,15 @@
 """Signs of a wrong line: what a linter sees in a Python file once the line is in. Pure.
 
-pyflakes reads the file without the line and with it. Names that the text below uses and nothing defines, and
-imports that nothing uses, are those that the right line would define or use. Flow is not followed, so nothing
-is said where names come and go in ways that a linter cannot see.
+pyflakes reads the file without the line and with it. The right line would define the names that the text
+below uses and nothing defines. Flow is not followed, so nothing is said where names come and go in ways that
+a linter cannot see.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -80,8 +80,7 @@ class Signs:
 
     def read(self) -> None:
         """Read the document, so that `of` takes little time."""
-        if self._rest is not None:
-            _ = self._rest.undefined
+        _ = self._rest
 
     def _of(self, line: str) -> tuple[Sign, ...]:
         rest = self._rest
@@ -145,27 +144,19 @@ class _Rest:
         self._classes = [
             (one.lineno, one.end_lineno or 0) for one in tree.body if isinstance(one, ast.ClassDef)
         ]
+        # The rows, from 1, at which each name is used that nothing defines.
+        self._undefined: dict[str, list[int]] = {}
+        for message in _messages(tree):
+            if type(message).__name__ in _UNDEFINED:
+                self._undefined.setdefault(_name(message), []).append(message.lineno)
+        # Those that are used below the line alone.
+        self._missing_below = frozenset(name for name, rows in self._undefined.items() if min(rows) > number)
         self._holder = next((one for one in self._functions if self._may_hold(one.head, one.last)), None)
 
     def _may_hold(self, head: int, last: int) -> bool:
         """Whether the line stands in what has a head and a last row, or may be the last one in it."""
         between = self._lines[last : self._number - 1]
         return head < self._number and all(not one.strip() or one.lstrip()[0] == "#" for one in between)
-
-    @cached_property
-    def undefined(self) -> Mapping[str, Sequence[int]]:
-        """The rows, from 1, at which each name is used that nothing defines."""
-        found: dict[str, list[int]] = {}
-        tree = parsed(self._lines)
-        for message in _messages(tree) if isinstance(tree, ast.Module) else ():
-            if type(message).__name__ in _UNDEFINED:
-                found.setdefault(_name(message), []).append(message.lineno)
-        return found
-
-    @cached_property
-    def _missing_below(self) -> frozenset[str]:
-        """Those that are used below the line alone."""
-        return frozenset(name for name, rows in self.undefined.items() if min(rows) > self._number)
 
     def _with(self, names: frozenset[str]) -> list[str]:
         """The lines, without bodies of other functions that hold none of the names."""
@@ -212,7 +203,7 @@ class _Rest:
                     number < at <= end
                     and not self._is_missing_outside(name, end)
                     # Of parameters that stand one on a line others may still be to be written.
-                    and self.undefined.keys().isdisjoint(_parameters(tree, number))
+                    and self._undefined.keys().isdisjoint(_parameters(tree, number))
                 ):
                     yield "undefined-below", name
             elif at == number and kind == "RedefinedWhileUnused":
@@ -223,10 +214,7 @@ class _Rest:
     def _is_missing_outside(self, name: str, end: int) -> bool:
         """Whether nothing defines a name that is used outside of the rows from the line to `end`, either: not
         for want of the line."""
-        others = "\n".join((*self._lines[: self._number - 1], *self._lines[end:]))
-        if re.search(rf"\b{re.escape(name)}\b", others) is None:
-            return False
-        return any(not self._number <= at <= end for at in self.undefined.get(name, ()))
+        return any(not self._number <= at <= end for at in self._undefined.get(name, ()))
 
 
 def _bound(line: str) -> frozenset[str]:
