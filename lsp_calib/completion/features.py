@@ -211,7 +211,7 @@ class DocumentFeatures:
         with self._lock:
             if self._newest is cursor:
                 index = self._read(cursor)
-                if index is not None:
+                if index is not None and self._newest is cursor:
                     index.read_signs()
                 if self._prose is None or self._prose[0] is not cursor:
                     self._prose = cursor, _prose(index, cursor, cursor.before, cursor.after) is not None

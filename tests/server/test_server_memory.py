@@ -22,7 +22,9 @@ from lsp_calib.completion.memory import MOST_REMEMBERED
 from lsp_calib.server import create_server
 from lsp_calib.server.app import CalibServer
 
-LINES = 3000
+# Long lines: one text outweighs what requests leave, and is soon read while each allocation is traced.
+LINES = 1000
+VALUE = repr("a value with a few words " * 4)
 
 
 class Sink:
@@ -90,8 +92,8 @@ async def scene(home: Path) -> AsyncIterator[Scene]:
     await server.close()
 
 
-def text_of(number: int) -> str:
-    body = "".join(f"value_{number}_{line} = {line}\n" for line in range(LINES))
+def text_of(number: int, value: str = VALUE) -> str:
+    body = "".join(f"value_{number}_{line} = {value}\n" for line in range(LINES))
     return f"def number_{number}():\n    return {number}\n{body}"
 
 
@@ -180,7 +182,7 @@ async def test_complaints_about_settings_stay_short(scene: Scene) -> None:
 
 async def test_remembered_completions_keep_neither_documents_nor_their_earlier_versions(scene: Scene) -> None:
     """However much is typed: the tuple of lines of one version alone takes 8 bytes a line."""
-    uri, text = "file:///long.py", text_of(0)
+    uri, text = "file:///long.py", text_of(0, "0")
     # Without a grammar: a tree of syntax takes more than all of this.
     item = {"uri": uri, "languageId": "yaml", "version": 1, "text": text}
     scene.tell("didOpen", textDocument=item)
