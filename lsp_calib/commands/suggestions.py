@@ -7,6 +7,7 @@ functions of a file or a tree.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -22,12 +23,13 @@ from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.prompt import Layout, Surroundings
 from lsp_calib.completion.reasons import Nothing, Removal
 from lsp_calib.completion.related_code import Nearby, Neighbourhood
+from lsp_calib.completion.second import Witness, second_opinion
 from lsp_calib.completion.service import Completion, CompletionService
 from lsp_calib.corpus.source import HEADER, languages_below, source_files
-from lsp_calib.errors import DataError
+from lsp_calib.errors import DataError, LspCalibError
 from lsp_calib.exclusion import SECRET_NAME, Exclusion
 from lsp_calib.files import read_file
-from lsp_calib.inference.engine import Engine
+from lsp_calib.inference.engine import Engine, Priority
 from lsp_calib.languages import family_of, language_of, name_of
 from lsp_calib.settings import Settings
 from lsp_calib.summarization.encoder import installed_encoder
@@ -119,8 +121,9 @@ class RepositoryExamples:
 
 
 def complete_at(path: Path, line: int, column: int | None, given: Settings, say: Say) -> list[Suggestion]:
-    """Suggestions at a place, counted from 0; an empty list if the model has none, and the reason is said.
-    Of one that goes over closers behind the place the part before them.
+    """Suggestions at a place, counted from 0, with a second opinion where there is one; an empty list if the
+    model has none, and the reason is said. Of one that goes over closers behind the place the part before
+    them.
 
     The model is shown as much as in the editor, with the file's repository, or else its folder, as the
     workspace.
@@ -143,25 +146,34 @@ def complete_at(path: Path, line: int, column: int | None, given: Settings, say:
         return partial(Neighbourhood().around, path.absolute(), root, (), exclusion, cursor, layout)
 
     async def ask(engine: Engine) -> list[Suggestion]:
-        estimator = estimator_for(trusted)
+        estimator, where = estimator_for(trusted), str(path.absolute())
         # Only text of the file itself goes to another machine.
         nearby = Nearby(around) if trusted.remote_url is None else None
         layouts = layouts_for(trusted, estimator.store)
         service = CompletionService(engine, estimator, layout_of=layouts.of, nearby=nearby)
         at = cursor.without_closers_behind()
-        found = await service.complete(at, document=str(path.absolute()))
+        found = await service.complete(at, document=where)
         if at is not cursor and isinstance(found, Completion):
             found = found.over(cursor.after)
         if isinstance(found, Nothing):
             say(found.sentence)
         if not isinstance(found, Completion):
             return []
-        like, where = found.suggestion.confidence, str(path.absolute())
+        loaded = await engine.ready()
+        made: tuple[Completion, ...] = (found,)
+        if nearby is not None:
+            witness = Witness.for_(found, loaded, layouts.of(loaded), estimator, where)
+            if witness is not None:
+                # Too late, or failing, it says nothing of the first.
+                with contextlib.suppress(TimeoutError, LspCalibError):
+                    other = partial(service.complete, at, Priority.BACKGROUND, document=where)
+                    made = await second_opinion(found, witness, lambda one: other(layout=one)) or made
+        like = made[0].suggestion.confidence
         decide = partial(estimator.tier, like=like, language=language, document=where)
-        part = found.up_to_closers(decide)
-        if part is None:
+        parts = [part.suggestion for one in made if (part := one.up_to_closers(decide)) is not None]
+        if not parts:
             say(Nothing(Removal.REPEATS_SUFFIX).sentence)
-        return [] if part is None else [part.suggestion]
+        return parts
 
     return with_engine(ask, trusted, say)
 

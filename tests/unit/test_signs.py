@@ -136,6 +136,13 @@ def test_long_files_have_none() -> None:
     assert of("tot = 1", long) == []
 
 
+def test_a_line_in_a_long_statement_has_none() -> None:
+    long = "x = {\n¦\n" + "'a long word': 'and a longer one',\n" * 1_500 + "}\n"
+    assert of("'b': 1, 'b': 2,", long) == []
+    assert of("'b': 1, 'b': 2,", "x = {\n¦\n" + "}\n") == ["repeated-key b"]
+    assert of("w = {'b': 1, 'b': 2}", long.replace("¦", "") + "y = 1\nz = 2\n¦") == ["repeated-key b"]
+
+
 def test_a_file_that_is_too_deep_for_the_linter_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
     def deep(*_: object, **__: object) -> None:
         raise RecursionError
@@ -157,15 +164,84 @@ def test_the_right_line_has_none(name: str, lines: Sequence[str]) -> None:
 
 
 @pytest.mark.parametrize(("name", "lines"), _files()[::2])
-def test_leaving_functions_out_changes_nothing(
+def test_leaving_parts_out_changes_nothing(
     name: str, lines: Sequence[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Lines in the place of others, with bodies of functions left out and without."""
+    """Lines in the place of others, of functions, classes and the module, with parts of the file left out and
+    without."""
     rng = random.Random(name)
-    rows = [(rng.randrange(len(lines)), rng.choice(lines)) for _ in range(25)]
+    outer = [row for row, one in enumerate(lines) if one.strip() and not one.startswith(" " * 5)]
+    rows = [(rng.randrange(len(lines)), rng.choice(lines)) for _ in range(20)]
+    rows += [(rng.choice(outer), lines[rng.choice(outer)]) for _ in range(20)]
     found = [Signs(lines, row).of(line) for row, line in rows]
     monkeypatch.setattr(signs._Rest, "needed", lambda rest, _: list(rest._lines))
     assert found == [Signs(lines, row).of(line) for row, line in rows]
+
+
+@pytest.mark.parametrize(
+    ("source", "line", "found"),
+    [
+        # What a function uses it uses last, and what a class binds functions do not see.
+        ("import json\nclass A:\n    ¦\n    def f(self):\n        return json.x", "json = 1", []),
+        ("import json\nclass A:\n    ¦\n    def f(self): pass", "json = 1", ["redefined json"]),
+        ("import json\ndef g():\n    json\n¦\n    pass\nx = 1", "def f(json):", []),
+        # The names of what is left out are bound where it stands.
+        ("¦\nx = 1\ny = 2\nz = x", "print(x)", ["undefined-here x"]),
+        ("x = 1\ny = 2\nz = 3\n¦", "print(x)", []),
+        ("x: int\ny = 2\nz = 3\n¦", "print(x)", ["undefined-here x"]),
+        ("x = [a for a in ()]\ny = 2\n¦", "print(a)", ["undefined-here a"]),
+        ("x = 1\ndel x\ny = 2\n¦", "print(x)", ["undefined-here x"]),
+        ("try:\n    pass\nexcept E as e:\n    pass\ny = 2\n¦", "print(e)", ["undefined-here e"]),
+        ("print(y := 1)\nx = 1\nz = 2\n¦", "print(y)", []),
+        ("a = 1; b = 2\nx = 1\nz = 2\n¦", "print(b)", []),
+        # Nor is a definition forgotten, or that it was one of several.
+        ("def f(): pass\nx = 1\ny = 2\n¦\n    pass", "def f():", ["redefined f"]),
+        (
+            "from typing import overload\nx = 1\n@overload\ndef f(): ...\ny = 2\n¦\n    pass",
+            "def f(a):",
+            [],
+        ),
+        ("def f(): pass\nx = f\ny = 2\n¦\n    pass", "def f():", []),
+        ("import a\nx = 1\ny = 2\n(\n    ¦\n    c,\n) = x", "a,", ["redefined a"]),
+        # A name that is missing in several places is missing in the first; the line may delete one.
+        (
+            "¦\nx = 1\ndef f():\n    total\ndef g():\n    tax",
+            "y = 1",
+            ["undefined-below total"],
+        ),
+        ("¦\nx = 1\ndef f():\n    total\ndef g():\n    tax", "total = 1", ["undefined-below tax"]),
+        # In `f` it is another variable, which is used before it has a value.
+        ("¦\nx = 1\ndef f():\n    print(total)\n    total = 2", "total = 1", ["undefined-below total"]),
+        ("z = 1\n¦\nx = 1\ny = 2\ndef f():\n    return z", "del z", ["undefined-below z"]),
+        # A class that ends too soon has other names than its rest.
+        (
+            "class A:\n    x = 1\n    y = 2\n¦\n    z = 3\n    print(x)",
+            "def f():",
+            ["undefined-below x"],
+        ),
+        # A head makes names its own that were the module's without it.
+        ("y = 1\n¦\n    x = 1\ny = 2\nz = 3\nprint(x)", "class A:", ["undefined-below x"]),
+        ("y = 1\n¦\n    x = 1\ny = 2\nz = 3\nprint(x)", "if y:", []),
+        # The rows of a text bind nothing.
+        ('"""\n¦\n"""\nimport a\nx = 1\nprint(a)', "def a", []),
+        ("def f(\n    a\n): return a\nx = 1\ny = 1\n¦\nprint(z)", "z = f(1)", []),
+    ],
+)
+def test_what_is_left_out_is_not_missed(
+    source: str, line: str, found: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert of(line, source) == found
+    monkeypatch.setattr(signs._Rest, "needed", lambda rest, _: list(rest._lines))
+    assert of(line, source) == found
+
+
+@pytest.mark.parametrize("below", ["¦\nx = 1", "def f():\n    x = 1\n    ¦\n    return x"])
+def test_long_names_of_many_constants_are_known(below: str) -> None:
+    constants = "\n".join(f"CONSTANT_OF_A_LONG_FILE_{at:05} = 1" for at in range(1_000))
+    assert of("y = CONSTANT_OF_A_LONG_FILE_00001", f"{constants}\n{below}") == []
+    assert of("y = CONSTANT_OF_A_LONG_FILE_02001", f"{constants}\n{below}") == [
+        "undefined-here CONSTANT_OF_A_LONG_FILE_02001"
+    ]
 
 
 def test_bodies_of_functions_that_hold_no_such_name_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

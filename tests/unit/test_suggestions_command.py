@@ -27,7 +27,7 @@ from lsp_calib.inference.models.cards import load_cards
 from lsp_calib.settings import Settings
 from lsp_calib.summarization import workspace_examples
 from lsp_calib.syntax import functions
-from lsp_calib.values import Generation, ModelIdentity, Stop, Timing, Token
+from lsp_calib.values import Generation, ModelIdentity, Observation, Stop, Timing, Token
 
 
 async def run(*arguments: object) -> Result:
@@ -113,6 +113,63 @@ def test_the_reason_for_no_suggestion_and_the_loading_are_said(
     result = CliRunner().invoke(main, ["complete", f"{tmp_path / 'mine.py'}:1"])
     assert (result.exit_code, result.stdout) == (0, "The model suggests nothing here.\n")
     assert result.stderr == "lsp-calib: Loading m.\nlsp-calib: The model has nothing to add here.\n"
+
+
+class OfTwoWindows(Scripted):
+    """A model with labels of both windows, and its answers to the two prompts: the large one first."""
+
+    def __init__(self, large: str, small: str | None) -> None:
+        super().__init__()
+        self._answers = large, small
+
+    async def ready(self) -> LoadedModel:
+        card = load_cards()["smollm2-135m"]
+        return LoadedModel(ModelIdentity(card.name, "Q4_1", card.sha256), card)
+
+    async def generate(self, request: Request) -> Generation:
+        text = self._answers[len(self.prompts)]
+        if text is None:
+            raise EngineDiedError("The model process died.")
+        self.prompts.append(request.prompt)
+        tokens = [Token(at, -0.1, 0.0, part, seen=Observation(0.2)) for at, part in enumerate((text, ""))]
+        return Generation(text, tuple(tokens if text else tokens[1:]), Stop.LINE, Timing())
+
+
+@pytest.mark.parametrize(
+    ("small", "texts", "measures"),
+    [
+        ("items", ["items"], ["second-opinion"]),
+        ("len(items)", ["items", "len(items)"], ["surer-of-two"] * 2),
+        ("", ["items"], ["features"]),
+        (None, ["items"], ["features"]),
+    ],
+)
+def test_a_place_has_a_second_opinion_where_labels_say_what_it_is_worth(
+    small: str | None,
+    texts: list[str],
+    measures: list[str],
+    home: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert home.is_dir()
+    # More than the small window holds.
+    above = "\n".join(f"price_{at} = {at}" for at in range(900))
+    (tmp_path / "mine.py").write_text(f"{above}\ndef total(items):\n    return \n", "utf-8")
+
+    def found(engine: OfTwoWindows, **given: Any) -> list[Any]:
+        monkeypatch.setattr(suggestions, "with_engine", lambda ask, *_: asyncio.run(ask(engine)))
+        return suggestions.complete_at(tmp_path / "mine.py", 901, None, Settings(**given), print)
+
+    made = found(engine := OfTwoWindows("items", small))
+    assert sorted(one.text for one in made) == sorted(texts)
+    assert [one.rank for one in made] == list(range(1, len(texts) + 1))
+    for one, measure in zip(made, measures, strict=True):
+        assert one.confidence.measure.startswith(measure)
+    assert sum(one.confidence.calibrated for one in made) <= 1.0
+    assert len(engine.prompts) == (1 if small is None else 2)
+    found(engine := OfTwoWindows("items", small), remote_url="http://127.0.0.1:9")
+    assert len(engine.prompts) == 1, "another machine is asked once"
 
 
 MINE = "import prices\n\n\ndef total(items):\n    discount = prices.discount_of(items)\n    \n"
