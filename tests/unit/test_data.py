@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 import hashlib
 import io
@@ -35,16 +36,20 @@ from lsp_calib.studies.data import (
     VARIABLE,
     DataSet,
     Project,
+    ProjectSet,
     checked_file,
     data_folder,
     data_set,
     pull,
     pull_projects,
     read_rows,
+    release_pairs,
+    sets_named,
     unpack,
 )
 
 PYTHON = SETS["projects"]
+RELEASES = [SETS[f"releases-{language}"] for language in ("python", "typescript", "java", "go")]
 
 
 class TestAFolderThatIsNotRight:
@@ -268,6 +273,36 @@ class TestPinnedProjects:
             assert len({project.folder for project in one.projects}) == len(one.projects)
             assert all(re.fullmatch("[0-9a-f]{64}", project.sha256) for project in one.projects)
 
+    @pytest.mark.parametrize("one", RELEASES, ids=lambda one: one.name)
+    def test_releases_stand_in_pairs_the_older_first(self, one: ProjectSet) -> None:
+        def numbers(version: str) -> list[int]:
+            return [int(part) for part in re.findall(r"\d+", version.partition("+")[0])]
+
+        pairs = release_pairs(one)
+        for older, newer in pairs:
+            assert older.name == newer.name
+            assert numbers(older.version) < numbers(newer.version)
+            assert older.sha256 != newer.sha256
+        python = one.language == "python"
+        assert len(pairs) >= (42 if python else 32)
+        assert len(one.apart) >= (12 if python else 11)
+
+    def test_nothing_else_is_fitted_on_the_releases_that_are_set_aside(self) -> None:
+        others = {project.name for one in SETS.values() if not one.of_releases for project in one.projects}
+        for one in RELEASES:
+            assert one.apart < {project.name for project in one.projects}
+            assert not one.apart & others, one.name
+        blind = {project.name for project in SETS["projects-blind"].projects}
+        assert not blind & {project.name for project in SETS["releases-python"].projects}
+        with pytest.raises(SettingsError, match="not a set of releases"):
+            release_pairs(PYTHON)
+
+    def test_a_name_is_that_of_a_set_or_of_a_group(self) -> None:
+        assert sets_named("projects") == [PYTHON]
+        assert sets_named("releases") == RELEASES
+        assert sets_named("releases-go") == [SETS["releases-go"]]
+        assert not sets_named("humaneval")
+
     def test_sources_and_licence_are_unpacked_and_nothing_else(self, tmp_path: Path, index: Path) -> None:
         members = {"tiny/__init__.py": b"x = 1\n", "tiny/fast.so": b"x", "tiny/data.bin": b"x"}
         wheel = write_wheel(index, "tiny", {**members, "tiny-1.0.dist-info/licenses/LICENSE": b"MIT"})
@@ -323,6 +358,14 @@ class TestArchives:
         unpack(archive, tmp_path / "out", self.GO.keeps)
         assert files_of(tmp_path / "out") == {"p-1/a/b.go", "p-1/LICENSE"}
         assert (tmp_path / "out/p-1/a/b.go").read_bytes() == b"package b"
+
+    def test_of_a_package_with_compiled_code_its_folder_of_sources(self, tmp_path: Path) -> None:
+        members = {"package/src/a.ts": b"a", "package/dist/a.js": b"a", "package/src2/b.ts": b"b"}
+        members |= {"package/LICENSE": b"MIT", "package/src/a.map": b"", "package/lib/src/c.ts": b""}
+        archive = write_tar(tmp_path / "p.tgz", members)
+        keeps = functools.partial(SETS["releases-typescript"].keeps, sources="src")
+        unpack(archive, tmp_path / "out", keeps)
+        assert files_of(tmp_path / "out") == {"package/src/a.ts", "package/LICENSE"}
 
     @pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="makes a Debian package with dpkg-deb")
     def test_a_package_of_debian(self, tmp_path: Path) -> None:
@@ -384,6 +427,24 @@ class TestRegistries:
         with pytest.raises(DownloadError, match="apt-get is not installed"):
             pull_projects(SETS["projects-c"], tmp_path, silent)
 
+    def test_a_source_package_is_asked_for_by_the_version_in_the_index(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Of two releases and a security fix; the client writes down what it was asked for."""
+        cache, client = tmp_path / "apt-cache", tmp_path / "apt-get"
+        cache.write_text("#!/bin/sh\nprintf 'Version: %s\\n\\n' 1:1.0-2 1:1.0-2+deb1 1.0-1-1 2.0-1\n")
+        client.write_text(f'#!/bin/sh\nfor word; do :; done\necho "$word" >>{tmp_path}/asked\n')
+        for program in (cache, client):
+            program.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+        registry = SETS["releases-go"].registry
+        for version in ("1.0", "2.0", "3.0"):
+            project = Project("tiny", version, "0" * 64)
+            with pytest.raises(DownloadError, match="could not download tiny"):
+                registry.download([str(client)], project, tmp_path / version)
+        asked = (tmp_path / "asked").read_text().split()
+        assert asked == ["tiny=1:1.0-2+deb1", "tiny=2.0-1", "tiny=3.0"]
+
     @pytest.mark.skipif(shutil.which("npm") is None, reason="needs npm")
     def test_npm_is_asked_for_the_version_and_its_failure_is_named(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -415,6 +476,20 @@ class TestTheCommand:
         assert result.exit_code == 0
         assert VARIABLE in result.stdout
         assert isinstance(CliRunner().invoke(command, ["pull", "mbpp"]).exception, SettingsError)
+
+    def test_a_group_is_pulled_as_far_as_it_can_be(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """All releases of one set are there, and those of the others have no client."""
+        monkeypatch.setenv("PATH", str(tmp_path))
+        for project in SETS["releases-python"].projects:
+            (tmp_path / "releases-python" / project.folder).mkdir(parents=True)
+        result = CliRunner().invoke(command, ["pull", "releases", "--data-dir", str(tmp_path)])
+        assert isinstance(result.exception, DownloadError)
+        named = re.findall("^releases-[a-z]+", str(result.exception), re.MULTILINE)
+        assert named == ["releases-typescript", "releases-java", "releases-go"]
+        alone = CliRunner().invoke(command, ["pull", "releases-python", "--data-dir", str(tmp_path)])
+        assert f"{len(SETS['releases-python'].projects)} releases are in" in alone.stdout
 
     @pytest.mark.parametrize("name", ["humaneval", "projects"])
     def test_a_folder_that_cannot_be_made_is_named_with_its_option(self, tmp_path: Path, name: str) -> None:
