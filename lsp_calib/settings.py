@@ -273,6 +273,13 @@ class Settings:
         "the line after an accepted suggestion; not on battery",
         see="[When the model is asked](#when-the-model-is-asked)",
     )
+    next_edit: bool = _setting(
+        "nextEdit.enabled",
+        _SWITCH,
+        True,
+        "offer a change that you have made in a line where it probably belongs next; no model is asked",
+        see="[The next edit](#the-next-edit)",
+    )
     languages: tuple[str, ...] = _setting(
         "languages",
         _list(_accepted(is_choice), 'language identifiers such as "go"; "*" for all but text', 200),

@@ -37,9 +37,10 @@ from lsp_calib.commands.engine import Say, layouts_for, settings_in_force, with_
 from lsp_calib.commands.feedback import feedback_store
 from lsp_calib.completion.prompt import Layout, WindowSize
 from lsp_calib.confidence.features import FEATURES, SUMMARY_FEATURES
+from lsp_calib.edits.offers import shipped_curve
 from lsp_calib.errors import SettingsError
 from lsp_calib.feedback.importing import OTHERS, Imported, import_calibrator, read_foreign
-from lsp_calib.feedback.personalisation import Refits, refit_languages
+from lsp_calib.feedback.personalisation import EDITS, Refits, refit_languages
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.files import exported
 from lsp_calib.inference.engine import Engine, LoadedModel
@@ -298,7 +299,7 @@ def _number(interval: Interval | None, form: str) -> str:
 # What a provenance may name besides projects: kinds of labels, and other calibrators by their ids.
 _NO_PROJECT = re.compile(
     rf"{re.escape(FEEDBACK)}|{re.escape(OTHERS)}|{re.escape(COMMITS)}"
-    r"|(?:imported )?(?:line|infill|function|summary)-[a-z0-9.-]+-[0-9a-f]{8}"
+    r"|(?:imported )?(?:line|infill|function|summary|edit)-[a-z0-9.-]+-[0-9a-f]{8}"
 )
 
 
@@ -388,11 +389,13 @@ def _uses(store: FeedbackStore) -> Iterator[Purpose]:
             for size in WindowSize:
                 yield Purpose(card.identity, Layout.of(card, size).version, "line", "")
     for name, sha256, prompt, kind in store.read(
-        "SELECT DISTINCT model, model_sha256, prompt_version, kind FROM suggestions"
+        "SELECT DISTINCT model, model_sha256, prompt_version, kind FROM suggestions WHERE kind <> 'edit'"
     ):
         models.append(ModelIdentity(name, "", sha256))
         if kind != "summary":
             yield Purpose(models[-1], prompt, "line", "")
+    if (curve := shipped_curve()) is not None:
+        yield attrs.evolve(curve.purpose, language="")
     # Every model is asked for summaries in the same way.
     for model in dict.fromkeys(models):
         for version in (SUMMARY_VERSION, AUGMENTED):
@@ -411,7 +414,7 @@ def refit_now(given: Settings, say: Say) -> Refits:
             today = datetime.date.today().isoformat()
             layout = _layout_of_labels(store, loaded) or layouts_for(trusted, calibrators).of(loaded)
             refits = refit_languages(store, calibrators, loaded.identity, layout.version, today, promise=wish)
-            if any(result.n for _, result in refits.results):
+            if any(result.n for language, result in refits.results if language != EDITS):
                 return refits
             return attrs.evolve(refits, elsewhere=_elsewhere(store, loaded.identity))
 

@@ -26,6 +26,7 @@ OTHERS = "another user's feedback"
 
 _KNOWN: dict[Task, Collection[str]] = {
     "line": FEATURES.keys(),
+    "edit": FEATURES.keys(),
     "summary": {*(name for name, one in FEATURES.items() if one.needs != "text"), *SUMMARY_FEATURES},
 }
 """The features that an answer may have, by task."""
@@ -148,8 +149,8 @@ def import_calibrator(
     kept = [one for one in calibrators.fitted_for(foreign.purpose) if one.id == foreign.id]
     shipped = calibrators.choose(foreign.purpose, personal=False).calibrator
     mine = next((one for one in (*kept, shipped) if one.id == foreign.id and not _is_imported(one)), None)
-    is_of_lines = foreign.purpose.task == "line"
-    trial = try_out(store, calibrators, mine or foreign, own=mine is not None) if is_of_lines else None
+    is_tried = foreign.purpose.task != "summary"
+    trial = try_out(store, calibrators, mine or foreign, own=mine is not None) if is_tried else None
     found = _UNTRIED if trial is None else trial.reason
     better = trial is not None and trial.promoted
     if mine is None and (unskilled := _without_skill(foreign)):

@@ -27,6 +27,7 @@ from lsp_calib.calibration.calibrators.purpose import Purpose
 from lsp_calib.calibration.calibrators.refit import RefitResult, compare, refit, seen_until
 from lsp_calib.calibration.certificates import AS_BEFORE, LEAST_CONFIDENCE, Ledger, Promise, Wish
 from lsp_calib.calibration.logistic import log_odds, sigmoid
+from lsp_calib.edits.offers import shipped_curve
 from lsp_calib.errors import CalibratorError
 from lsp_calib.feedback.store import FeedbackStore, LabelledRow, is_ahead
 from lsp_calib.values import ModelIdentity
@@ -234,13 +235,18 @@ def _used_until(calibrators: CalibratorStore, purpose: Purpose) -> float:
     return max((settled_until(one) for one in calibrators.fitted_for(purpose)), default=0.0)
 
 
+EDITS = "next edits"
+"""What is said in the place of their language."""
+
+
 @attrs.frozen
 class Refits:
-    """The result of a refit for each language with labels, the one with most labels first; at least one.
+    """The result of a refit for each language with labels, the one with most labels first; at least one. That
+    of next edits comes last, under the name EDITS.
 
-    model: the name of the model whose labels they rest on. elsewhere: where it has none, a sentence on the
-    labels of other models; empty: it has some, or nobody has. sure: labels by which the curve of how far a
-    line can be trusted was moved; 0: it stays.
+    model: the name of the model whose labels the others rest on, if there are any. elsewhere: where it has
+    none, a sentence on the labels of other models; empty: it has some, or nobody has. sure: labels by which
+    the curve of how far a line can be trusted was moved; 0: it stays.
     """
 
     results: tuple[tuple[str, RefitResult], ...]
@@ -258,7 +264,8 @@ class Refits:
         for language, result in self.results:
             done = "a new calibrator is in force" if result.promoted else "the calibrator stays"
             promise = "" if result.certificate is None else f" {_in_words(result.certificate)}"
-            yield f"{self.model}, {language}: {done} ({result.n} labels): {result.reason}.{promise}"
+            of = EDITS if language == EDITS else f"{self.model}, {language}"
+            yield f"{of}: {done} ({result.n} labels): {result.reason}.{promise}"
         if self.sure:
             yield (
                 f"{self.model}: how far a line can be trusted is judged by {self.sure} of your lines as well."
@@ -288,11 +295,9 @@ def refit_languages(
     promise: Wish = "as before",
 ) -> Refits:
     """`refit_from_feedback` for the lines of every language that a model and prompt have labels in; for
-    Python, which says that there is none, if they have none."""
-    purposes = _in_languages(store, model, prompt_version) or [
-        Purpose(model, prompt_version, "line", "python")
-    ]
-    return _refits(store, calibrators, purposes, today, promise)
+    Python, which says that there is none, if they have none. Then for next edits, if any has a label."""
+    lines = _in_languages(store, model, prompt_version) or [Purpose(model, prompt_version, "line", "python")]
+    return _refits(store, calibrators, [*lines, *_of_edits(store)], today, promise)
 
 
 def refit_where_due(
@@ -307,7 +312,7 @@ def refit_where_due(
 
     Raises LspCalibError if store or calibrators cannot be used.
     """
-    every = _in_languages(store, model, prompt_version)
+    every = [*_in_languages(store, model, prompt_version), *_of_edits(store)]
     due = (one for one in every if is_due(store, calibrators, one))
     refits = _refits(store, calibrators, due, today, promise)
     return refits if refits.results else None
@@ -319,15 +324,26 @@ def _in_languages(store: FeedbackStore, model: ModelIdentity, prompt_version: st
     return [Purpose(model, prompt_version, "line", language) for language in languages]
 
 
+def _of_edits(store: FeedbackStore) -> list[Purpose]:
+    """Next edits, if any has a label: their curve is the same beside every model."""
+    curve = shipped_curve()
+    if curve is None:
+        return []
+    purpose = curve.purpose
+    return [purpose] if store.languages(purpose.model, purpose.prompt_version, purpose.task) else []
+
+
 def _refits(
     store: FeedbackStore, calibrators: CalibratorStore, purposes: Iterable[Purpose], today: str, promise: Wish
 ) -> Refits:
     """Refit for each purpose in turn: where one fails, those before it are in force."""
     results, last = [], None
     for one in purposes:
-        last = one
-        results.append((one.language, refit_from_feedback(store, calibrators, one, today, promise=promise)))
-    sure = 0 if last is None else _move_prefix_curve(store, calibrators, last)
+        last = one if last is None or one.task == "line" else last
+        result = refit_from_feedback(store, calibrators, one, today, promise=promise)
+        results.append((EDITS if one.task == "edit" else one.language, result))
+    has_lines = last is not None and last.task == "line"
+    sure = _move_prefix_curve(store, calibrators, last) if last is not None and has_lines else 0
     return Refits(tuple(results), "" if last is None else last.model.name, sure=sure)
 
 

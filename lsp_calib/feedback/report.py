@@ -164,7 +164,7 @@ def make_report(
         tiers=found.tiers,
         typed=report_data.typed_ranges(store),
         accepted=report_data.outcomes_by(store, "s.accepted_tier", report_data.ACCEPTED),
-        languages=report_data.outcomes_by(store, "s.language"),
+        languages=report_data.outcomes_by(store, report_data.LANGUAGE),
         sources=(
             *report_data.outcomes_by(store, report_data.POPULATION, report_data.LABELLED),
             *from_commits(listed),

@@ -32,6 +32,10 @@ DAY = 86_400.0
 _AGES = (1, 7, 30, 90, 365)
 
 
+LANGUAGE = "CASE s.kind WHEN 'edit' THEN 'next edits' ELSE s.language END"
+"""Of `suggestions s`: those of all languages have one calibrator where they are edits."""
+
+
 @attrs.frozen
 class Part:
     """One language, model or age.
@@ -95,7 +99,7 @@ def statistics(store: FeedbackStore, now: float) -> Statistics:
     ((first, last),) = store.read("SELECT MIN(shown_at), MAX(shown_at) FROM suggestions")
     return Statistics(
         **attrs.asdict(store.counts(), recurse=False),
-        languages=_parts(store, "s.language"),
+        languages=_parts(store, LANGUAGE),
         models=_parts(store, "s.model"),
         ages=_ages(store, now),
         tiers=tuple(_by_tier(store)),
@@ -149,7 +153,7 @@ MOST_PERIODS, PERIOD_LABELS = 20, 40
 # Where a label of `suggestions s` comes from. Alternatives and explored suggestions are other populations
 # than what is shown by itself, and so is what is seen only where its beginning agrees.
 POPULATION = (
-    "CASE WHEN s.kind LIKE '%-_' THEN 'alternatives' "
+    "CASE WHEN s.kind LIKE '%-_' THEN 'alternatives' WHEN s.kind = 'edit' THEN 'next edits' "
     "WHEN s.shown_probability < 1 THEN 'below hideBelow' WHEN s.was_hidden THEN 'hidden at first' "
     "WHEN s.typed > 0 THEN 'shown later' ELSE 'shown' END"
 )

@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 from lsp_calib.badges import counted
 from lsp_calib.characters import normalised_line
 from lsp_calib.confidence.features import FEATURES, PLACES, VERSION
+from lsp_calib.edits.history import FEATURES as OF_EDITS
 from lsp_calib.errors import DataError, LspCalibError, SettingsError
 from lsp_calib.feedback.events import SETTLE_AFTER, Event, EventKind, How
 from lsp_calib.files import FULL, check_regular, on_network, open_file, read_file, why, write_atomically
@@ -331,6 +332,7 @@ def _unusable(path: Path, error: Exception) -> SettingsError:
     )
 
 
+_NAMES = frozenset((*FEATURES, *OF_EDITS))
 # Digits kept of a log-probability: finer than llama.cpp reproduces, and half the size of all digits.
 _KEPT_DIGITS = 5
 # What the hashes are of: these names are part of them.
@@ -406,11 +408,11 @@ class StoreFile:
         c, first = suggestion.confidence, as_first or suggestion.rank == 1
         believable = all(math.isfinite(value) for value in evidence.logprobs)
         kept = [round(float(value), _KEPT_DIGITS) for value in evidence.logprobs] if believable else []
-        # Only names from the table of features: nothing else can become text in the store.
+        # Only names from the tables of features: nothing else can become text in the store.
         features = {
             name: round(float(value), _KEPT_DIGITS)
             for name, value in evidence.features.items()
-            if name in FEATURES and math.isfinite(value)
+            if name in _NAMES and math.isfinite(value)
         }
         row = {
             "id": suggestion.id,
@@ -429,7 +431,7 @@ class StoreFile:
             "logprobs": json.dumps(kept, separators=(",", ":")),
             "features": json.dumps(features, separators=(",", ":")),
             "features_version": VERSION,
-            "place": evidence.place if evidence.place in PLACES else "",
+            "place": bounded(evidence.place) if suggestion.kind == "edit" or evidence.place in PLACES else "",
             "shown_probability": shown_probability,
             "typed": typed,
             "was_hidden": was_hidden,

@@ -149,18 +149,22 @@ class Tracker:
         places: Sequence[tuple[int, str]],
         suggestion: Suggestion,
         now: float,
+        *,
+        shown: Moment | None = None,
+        episode: str = "",
     ) -> list[Event]:
         """Follow a suggestion that has just been put into the document, perhaps as several lines.
 
         lines: the whole document as it is now. places: (line, text) of each of its lines: what counts is
             whether the line holds the text. At least one. The user may add to such lines, as to a comment.
+        shown: it was shown before, as this; None: it is shown now. episode: its own unless given.
         """
         events = self.changed(uri, lines, now)
         (line, expected), *below = [(at, normalised_line(text)) for at, text in places]
         document = self._documents.setdefault(uri, _Document(tuple(lines)))
         text = normalised_line(document.lines[line])
         one = TrackedSuggestion(
-            *(suggestion, suggestion.id, line, "", expected, now, text),
+            *(suggestion, episode or suggestion.id, line, "", expected, now, text),
             changed_at=now,
             inserted_at=now,
             marked=True,
@@ -168,8 +172,12 @@ class Tracker:
             below=[Below(part, at, normalised_line(document.lines[at])) for at, part in below],
         )
         events += document.follow(one, now)
-        shown, inserted = EventKind.SHOWN, one.event(EventKind.INSERTED, now, seconds=0.0)
-        return self._then([*events, Event(suggestion.id, shown, now), inserted])
+        if shown is None:
+            events.append(Event(suggestion.id, EventKind.SHOWN, now))
+        else:
+            one.moments = Moments(shown)
+            one.moments.accept()
+        return self._then([*events, one.event(EventKind.INSERTED, now, seconds=0.0)])
 
     def drop(self, suggestion_id: str) -> None:
         """Follow a suggestion no longer; it gets no label here."""

@@ -11,7 +11,7 @@ import select
 import sys
 import threading
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 from lsprotocol import types
@@ -188,6 +188,7 @@ class Session:
         from lsp_calib.server.completion import Completions
         from lsp_calib.server.documents import Documents
         from lsp_calib.server.model import Model, Status
+        from lsp_calib.server.next_edit import NextEdits
         from lsp_calib.server.recorder import Recorder, ReportPage
         from lsp_calib.server.refits import Learning
         from lsp_calib.server.summaries import Summaries
@@ -246,6 +247,13 @@ class Session:
             pace=pace,
             settled=self.settled,
         )
+        self.next_edits = NextEdits(
+            *(connection, estimator),
+            admission=admission,
+            tracking=tracking,
+            recorder=recorder,
+            settled=self.settled,
+        )
         self.report_page = ReportPage(
             connection, estimator, recorder, messages, latency=status.latency, folder=home.state_dir()
         )
@@ -261,7 +269,8 @@ class Session:
     def opened(self, uri: str) -> None:
         if (document := self._connection.open_document(uri)) is not None:
             self.documents.opened(document)
-            _tell(document, self.suggestions.opened, self.completions.opened, self.summaries.opened)
+            told = self.completions.opened, self.next_edits.opened, self.summaries.opened
+            _tell(document, self.suggestions.opened, *told)
 
     def changed(self, uri: str) -> None:
         if (document := self._connection.open_document(uri)) is None:
@@ -269,8 +278,11 @@ class Session:
         change = self.documents.changed(document)
         _tell(change, self.completions.ahead.changed)  # what it evaluates is of another place now
         # The tracking first: it knows what the change has inserted.
-        for inserted, line in self.suggestions.changed(change):
-            self.completions.inserted(inserted, line)
+        inserted = self.suggestions.changed(change)
+        for inside, line in inserted:
+            self.completions.inserted(inside, line)
+        accepted = {line for inside, line in inserted if inside == change.document.uri}
+        _tell(change, partial(self.next_edits.changed, inserted=accepted))
         if self.summaries.expected:
             _tell(change, self.summaries.changed)
         # The user is at work: what is done in pauses waits.
@@ -278,12 +290,20 @@ class Session:
         self.learning.when_idle.wait()
 
     def saved(self, uri: str) -> None:
+        self.next_edits.saved()
         if (save := self.documents.saved(uri)) is not None:
             self.suggestions.saved(save)
 
     def closed(self, uri: str) -> None:
         if (closed := self.documents.closed(uri)) is not None:
-            _tell(closed, self.suggestions.closed, self.completions.closed, self.summaries.closed)
+            told = self.completions.closed, self.next_edits.closed, self.summaries.closed
+            _tell(closed, self.suggestions.closed, *told)
+
+    def cursor(self, uri: str, position: types.Position) -> None:
+        """The client says where its cursor is."""
+        self.completions.ahead.told(uri, position)
+        if (document := self._connection.open_document(uri)) is not None:
+            self.next_edits.at(document.uri, document.place_of(position)[0])
 
     # What becomes of suggestions.
 
@@ -292,6 +312,7 @@ class Session:
         self.completions.ahead.asked(uri, cursor)
         self._estimator.reload()
         self.suggestions.requested(uri, cursor.own_line)
+        self.next_edits.at(uri, cursor.own_line)
         self.summaries.place = uri, cursor.own_line
         self.summaries.ahead.wait()
         self.learning.when_idle.wait()
@@ -314,6 +335,7 @@ class Session:
         self._complain()
         self.status.calibrator_changed(ref)
         self.completions.forget_replies()
+        self.next_edits.calibrator_changed()
         self.summaries.requests.assess_again()
 
     def paused(self, message: str) -> None:
@@ -330,10 +352,12 @@ class Session:
         self.messages.warn(*problems)
         self.admission.settings_changed()
         self.completions.settings_changed()
+        self.next_edits.settings_changed()
 
     def rest(self) -> None:
         """The connection has ended: begin no idle work any more, for which there are no threads."""
         self.completions.ahead.give_way()
+        self.next_edits.stop()
         self.summaries.ahead.stop()
         self.learning.when_idle.stop()
 
@@ -344,6 +368,7 @@ class Session:
         self._closed = True
         opened = [document.uri for document in self._connection.open_documents()]
         self.suggestions.close({uri: self.documents.remains(uri) for uri in opened})
+        self.next_edits.finish()
         for one in (self.recorder, self.messages, self.learning, self.report_page):
             one.stop()
         self.admission.stop()
@@ -351,6 +376,7 @@ class Session:
         self.model.stop()
         await self.learning.when_idle.close()
         await self.completions.close()
+        await self.next_edits.close()
         await self.summaries.close()
         await self.model.engine.close()
         await self.recorder.close()
@@ -366,7 +392,8 @@ def _tell(happened: T, *acts: Callable[[T], object]) -> None:
         try:
             act(happened)
         except Exception:
-            logger.exception("%s has failed.", act.__qualname__)
+            name = getattr(act, "func", act)
+            logger.exception("%s has failed.", name.__qualname__)
 
 
 def register(server: CalibServer) -> None:

@@ -19,6 +19,7 @@ from pygls.exceptions import JsonRpcInvalidParams
 from lsp_calib.badges import BADGES, counted, percent, tier_and_reason, tier_sentence, tier_words
 from lsp_calib.server.app import CalibServer
 from lsp_calib.server.documents import CalibDocument, cursor_at, part_of_line
+from lsp_calib.server.messages import is_of_kind
 from lsp_calib.values import is_suggestion_id
 
 if TYPE_CHECKING:
@@ -66,12 +67,29 @@ def register(server: CalibServer) -> None:
     def cursor(ls: CalibServer, params: Any) -> None:
         """Where the cursor is now."""
         try:
-            named = params["textDocument"]["uri"]
-            uri, position = _place(({"uri": named, "position": params["position"]},))
-        except (TypeError, LookupError, JsonRpcInvalidParams):
+            place = _place_of_request(params)
+        except JsonRpcInvalidParams:
             logger.warning("Ignored lsp-calib/cursor of the editor: it names no place in a document.")
             return
-        ls.session.completions.ahead.told(uri, position)
+        ls.session.cursor(*place)
+
+    @server.feature("lsp-calib/nextEdit")
+    async def next_edit(ls: CalibServer, params: Any) -> dict[str, Any] | None:
+        """Where the last edit probably belongs next."""
+        uri, position = _place_of_request(params)
+        document = ls.open_document(uri)
+        return None if document is None else await ls.session.next_edits.next(document, position)
+
+    @server.command("lsp-calib.editApplied")
+    async def edit_applied(ls: CalibServer, *arguments: Any) -> None:
+        """A hint that the user has applied edits. Answered once it is on disk."""
+        for one in arguments or (None,):
+            await ls.session.recorder.hint("accepted", _suggestion_id((one,)))
+
+    @server.command("lsp-calib.editDismissed")
+    async def edit_dismissed(ls: CalibServer, *arguments: Any) -> None:
+        """The user does not want an edit. Answered once it is on disk."""
+        await ls.session.next_edits.dismissed(_suggestion_id(arguments))
 
     @server.command("lsp-calib.accepted")
     async def accepted(ls: CalibServer, *arguments: Any) -> None:
@@ -138,9 +156,11 @@ def register(server: CalibServer) -> None:
 
     @server.command("lsp-calib.explain")
     async def explain(ls: CalibServer, *arguments: Any) -> dict[str, Any] | None:
-        """Why the last request for a completion has no suggestion."""
+        """Why the last request for a completion has no suggestion, or why no next edit is offered."""
         uri = _optional(arguments, "uri", _is_text, 'the "uri" of a document, or left out')
         document = None if uri is None else ls.open_document(uri)
+        if _optional(arguments, "kind", _is_text, 'a "kind", "line" or "edit", or left out') == "edit":
+            return None if document is None else await ls.session.next_edits.explain(document)
         # Clients escape one URI in several ways: the one with which the document was opened counts.
         uri = uri if document is None else document.uri
         if (last := ls.session.completions.last(uri)) is None:
@@ -217,7 +237,13 @@ def register(server: CalibServer) -> None:
     ) -> list[types.CodeAction | types.Command] | None:
         if params.range.start == params.range.end:
             ls.session.completions.ahead.seen(params.text_document.uri, params.range.start)
-        return await ls.session.summaries.actions(params)
+        found = await ls.session.summaries.actions(params)
+        if (document := ls.open_document(params.text_document.uri)) is None:
+            return found
+        only, kind = params.context.only, types.CodeActionKind.RefactorRewrite
+        if only is None or any(is_of_kind(kind, wanted) for wanted in only):
+            found = [*await ls.session.next_edits.actions(document, params), *(found or ())]
+        return found
 
 
 def _ghost_text(
@@ -298,6 +324,14 @@ def _place(arguments: Arguments) -> tuple[str, types.Position]:
     if not isinstance(named, str) or not _is_count(line) or not _is_count(character):
         raise _wrong('the "uri" of a document and a "position", {"line", "character"} from 0')
     return named, types.Position(line, character)
+
+
+def _place_of_request(params: Any) -> tuple[str, types.Position]:
+    """The place that the parameters of a method of our own name, as of `_place`."""
+    try:
+        return _place(({"uri": params["textDocument"]["uri"], "position": params["position"]},))
+    except (TypeError, LookupError):
+        raise _wrong('a "textDocument" and a "position"') from None
 
 
 def _optional(arguments: Arguments, key: str, fits: Callable[[object], bool], words: str) -> Any:

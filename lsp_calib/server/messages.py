@@ -46,12 +46,13 @@ Clock = Callable[[], float]
 class Pace:
     """Seconds without the user. summaries: then the user reads, thinks or is away, and may ask for what is on
     the screen. refit: nobody is typing; it takes a second or two of a processor. watch: after the first of
-    several labels, which often come together, as on a save.
+    several labels, which often come together, as on a save. edit: what was changed in a line is complete.
     """
 
     summaries: float = 5.0
     refit: float = 20.0
     watch: float = 1.0
+    edit: float = 1.0
 
 
 # These make sense for open documents alone, and are ignored for others.
@@ -189,7 +190,7 @@ class CalibProtocol(LanguageServerProtocol):
         capabilities = result.capabilities
         if not pulls_diagnostics(params.capabilities):
             capabilities.diagnostic_provider = None
-        capabilities.experimental = {"lspCalib": {"badges": BADGES, "cursor": True}}
+        capabilities.experimental = {"lspCalib": {"badges": BADGES, "cursor": True, "nextEdit": True}}
         self._server.on_initialize(params, capabilities)  # type: ignore[attr-defined]
         return result
 
@@ -261,6 +262,12 @@ def pulls_diagnostics(client: types.ClientCapabilities) -> bool:
     return pulls and bool(get_capability(client, "workspace.diagnostics.refresh_support"))
 
 
+def is_of_kind(kind: types.CodeActionKind | str | None, wanted: types.CodeActionKind | str) -> bool:
+    """Whether a kind of code action is the wanted one or a part of it; all are parts of the empty one."""
+    one, other = (str(getattr(name, "value", name)) for name in (kind, wanted))
+    return not other or f"{one}.".startswith(f"{other}.")
+
+
 @attrs.frozen
 class ClientTraits:
     """What some editors do and their capabilities do not tell, by the name that each gives itself.
@@ -330,6 +337,20 @@ class Connection(LanguageServer):
         from lsp_calib.workspace_files import folder_of
 
         return folder_of(document.file, tuple(self.workspace.folders))
+
+    def workspace_edit(
+        self, edits: Iterable[tuple[CalibDocument, list[types.TextEdit]]]
+    ) -> types.WorkspaceEdit:
+        """Edits of documents as they are now, in the form that the client takes."""
+        if not get_capability(self.client_capabilities, "workspace.workspace_edit.document_changes"):
+            return types.WorkspaceEdit(changes={document.uri: each for document, each in edits})
+        versioned = types.OptionalVersionedTextDocumentIdentifier
+        return types.WorkspaceEdit(
+            document_changes=[
+                types.TextDocumentEdit(versioned(uri=document.uri, version=document.version), list(each))
+                for document, each in edits
+            ]
+        )
 
     def show_result(self, text: str) -> None:
         """Show what a command has answered, where the editor does not."""

@@ -19,6 +19,7 @@ from lsp_calib import home
 from lsp_calib.calibration.calibrators.calibrator import Wanted
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.confidence_estimator import ConfidenceEstimator
+from lsp_calib.calibration.calibrators.purpose import Purpose, Task
 from lsp_calib.completion.reasons import Removal
 from lsp_calib.completion.service import Completion
 from lsp_calib.errors import LspCalibError
@@ -30,7 +31,7 @@ from lsp_calib.report.page import write_page
 from lsp_calib.server.documents import CalibDocument
 from lsp_calib.server.messages import Connection, UserMessages
 from lsp_calib.summarization.service import Summary
-from lsp_calib.values import new_suggestion_id
+from lsp_calib.values import Evidence, Suggestion, new_suggestion_id
 from lsp_calib.workspace_files import folder_of
 
 logger = logging.getLogger(__name__)
@@ -86,23 +87,40 @@ class Recorder:
         self._expire_daily()
         self._record(document, summary, line, at)
 
+    def edit_shown(
+        self,
+        document: CalibDocument,
+        suggestion: Suggestion,
+        purpose: Purpose,
+        evidence: Evidence,
+        line: str,
+        at: float,
+    ) -> None:
+        """Keep an edit that is shown for the first time. line: with it. purpose: of its calibrator."""
+        self._expire_daily()
+        shown = [Event(suggestion.id, EventKind.SHOWN, at)]
+        self._keep(document, suggestion, purpose, evidence=evidence, at=at, line=line, events=shown)
+
     def _record(
         self, document: CalibDocument, made: Completion | Summary, line: str, at: float, **more: Any
     ) -> None:
-        """Keep what was made for a document. The parameters are those of `FeedbackStore.record_shown`."""
+        """Keep what was made for a document."""
+        language = made.language if isinstance(made, Summary) else made.cursor.language
+        task: Task = "summary" if isinstance(made, Summary) else "line"
+        purpose = Purpose(made.model, made.prompt_version, task, language)
+        self._keep(document, made.suggestion, purpose, evidence=made.evidence, at=at, line=line, **more)
+
+    def _keep(self, document: CalibDocument, suggestion: Suggestion, purpose: Purpose, **more: Any) -> None:
+        """more: as `FeedbackStore.record_shown` has it."""
         if not self._enabled():
             return
         workspace = folder_of(document.file, tuple(self._connection.workspace.folders))
-        language = made.language if isinstance(made, Summary) else made.cursor.language
         self._in_background(
             lambda store: store.record_shown(
-                made.suggestion,
-                model=made.model,
-                prompt_version=made.prompt_version,
-                language=language,
-                evidence=made.evidence,
-                at=at,
-                line=line,
+                suggestion,
+                model=purpose.model,
+                prompt_version=purpose.prompt_version,
+                language=purpose.language,
                 workspace=workspace,
                 **more,
             )

@@ -124,7 +124,7 @@ class Learning:
     async def _watch(self) -> None:
         """Count the new labels for certificates, and watch what was promised."""
         promise = self._estimator.promise
-        purposes = [one for one in self._estimator.purposes if one.task == "line"]
+        purposes = [one for one in self._estimator.purposes if one.task != "summary"]
         if promise is None or not purposes:
             return
 
@@ -134,7 +134,7 @@ class Learning:
                 before, now = watch_labels(store, self._estimator.store, purpose, promise)
                 if now.watch is not None and now.watch.certificate.revoked and now.watch != before.watch:
                     revoked.append(
-                        f"The certificate for {purpose.language} by {purpose.model.name} is "
+                        f"The certificate for {purpose.answers} by {purpose.model.name} is "
                         f"{now.watch.certificate.reason}. Nothing is marked accept until a new "
                         "certificate is issued."
                     )

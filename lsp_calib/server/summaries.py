@@ -32,7 +32,7 @@ from lsp_calib.server.documents import (
     whole_line,
 )
 from lsp_calib.server.examples import ExampleIndex
-from lsp_calib.server.messages import Connection, Pace
+from lsp_calib.server.messages import Connection, Pace, is_of_kind
 from lsp_calib.server.model import Model, Status
 from lsp_calib.server.recorder import Recorder
 from lsp_calib.server.tracking import SOURCE, SuggestionTracking
@@ -402,7 +402,7 @@ class Summaries:
         if self._connection.settings.hover and await self._admission.admits(document):
             offered += await self._on_function(document, params)
         only = params.context.only
-        wanted = [one for one in offered if only is None or any(_is_of(one.kind, kind) for kind in only)]
+        wanted = [one for one in offered if only is None or any(is_of_kind(one.kind, kind) for kind in only)]
         # Clients from before code actions had kinds take commands.
         client = self._connection.client_capabilities
         takes = get_capability(client, "text_document.code_action.code_action_literal_support") is not None
@@ -566,11 +566,7 @@ class Summaries:
         end = "\r\n" if document.lines and document.lines[0].endswith("\r\n") else "\n"
         place = types.Position(made.line, 0)
         change = types.TextEdit(types.Range(place, place), "".join(f"{line}{end}" for line in made.lines))
-        client = self._connection.client_capabilities
-        if not get_capability(client, "workspace.workspace_edit.document_changes"):
-            return types.WorkspaceEdit(changes={document.uri: [change]})
-        name = types.OptionalVersionedTextDocumentIdentifier(uri=document.uri, version=document.version)
-        return types.WorkspaceEdit(document_changes=[types.TextDocumentEdit(name, [change])])
+        return self._connection.workspace_edit([(document, [change])])
 
     async def _make_ahead(self) -> None:
         """Make the summaries around the last place, unless something happens."""
@@ -704,9 +700,3 @@ def _action(
 ) -> types.CodeAction:
     run = types.Command(title, f"lsp-calib.{command}", arguments=[argument])
     return types.CodeAction(title, kind=kind, diagnostics=diagnostics, command=run)
-
-
-def _is_of(kind: types.CodeActionKind | str | None, wanted: types.CodeActionKind | str) -> bool:
-    """Whether a kind is the wanted one or a part of it; all are parts of the empty one."""
-    one, other = (str(getattr(name, "value", name)) for name in (kind, wanted))
-    return not other or f"{one}.".startswith(f"{other}.")

@@ -12,7 +12,7 @@ from lsprotocol import types
 from lsp_calib.badges import tier_and_reason
 from lsp_calib.characters import indentation_of
 from lsp_calib.completion.service import Completion
-from lsp_calib.feedback.events import Event, EventKind
+from lsp_calib.feedback.events import Event, EventKind, Moment
 from lsp_calib.feedback.tracker import Remains, Tracker
 from lsp_calib.server.documents import (
     CalibDocument,
@@ -107,6 +107,16 @@ class SuggestionTracking:
         """Follow a suggestion that a change has just put into a document. places: as for `Tracker.made`."""
         uri, lines = document.uri, document.bare_lines
         self._report(self._tracker.made(uri, lines, places, suggestion, self._now()), uri)
+
+    def applied(self, document: CalibDocument, line: int, text: str, edits: Sequence[Suggestion]) -> None:
+        """Follow an edit that a change has just made, by the suggestions that it was shown as, the first one
+        first. text: what the line holds as long as it stands."""
+        uri, lines, now = document.uri, document.bare_lines, self._now()
+        for one in edits:
+            made = self._tracker.made(
+                *(uri, lines, [(line, text)], one, now), shown=Moment.of(one, 0), episode=edits[0].id
+            )
+            self._report(made, uri)
 
     def drop(self, suggestion_id: str) -> None:
         """Follow a suggestion no longer: its outcome is known."""

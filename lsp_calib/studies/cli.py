@@ -34,7 +34,7 @@ from lsp_calib.cli.shared import (
     window_option,
     worker_options,
 )
-from lsp_calib.errors import SettingsError
+from lsp_calib.errors import DownloadError, SettingsError
 
 REFLECTED = ("ask", "verbalised")
 SUMMARIES_OBSERVED = (*REFLECTED, "scale")
@@ -441,6 +441,27 @@ def summary(data_dir: Path | None, language: str, samples: int | None, augment: 
     )
 
 
+@evaluate.command()
+@_data_dir
+@click.option("--records", type=EXISTING_FOLDER, help="Judge by the records in this folder, without sources.")
+@click.option("--output", type=FOLDER, help="Write the records to this folder.")
+@quiet_option
+@json_option
+def edit(
+    data_dir: Path | None, records: Path | None, output: Path | None, quiet: bool, as_json: bool
+) -> None:
+    """Edits that repeat, on consecutive releases of projects (`data pull releases`): how often what would be
+    offered is what the newer release has."""
+    from lsp_calib.commands.printing import item_progress
+    from lsp_calib.studies.next_edit_fit import measure_edits
+
+    if records is not None and output is not None:
+        raise SettingsError("Give --records to judge by, or --output to write them to, not both.")
+    with item_progress("Comparing releases", quiet=quiet or as_json) as show_progress:
+        report = measure_edits(data_dir, records, output, show_progress)
+    show(report, as_json=as_json)
+
+
 _pulled_to = click.option(
     "--data-dir",
     type=FOLDER,
@@ -480,7 +501,8 @@ def data_list(as_json: bool, data_dir: Path | None) -> None:
 @_pulled_to
 def data_pull(name: str, data_dir: Path | None) -> None:
     """Get a data set and verify its checksum; `projects` gets the pinned projects in Python,
-    `projects-java` and so on those in other languages, `projects-blind` those that nothing is fitted on."""
+    `projects-java` and so on those in other languages, `projects-blind` those that nothing is fitted on;
+    `releases` gets two consecutive releases of each of other projects, in four sets."""
     if data_dir is None:
         raise SettingsError("Say where to put it: set LSP_CALIB_DATA to a folder, or give --data-dir.")
     try:
@@ -493,14 +515,25 @@ def data_pull(name: str, data_dir: Path | None) -> None:
 
 
 def _pulled(name: str, data_dir: Path) -> str:
-    """Get a data set, or a set of pinned projects, with a progress bar. Returns a sentence: where it is."""
+    """Get a data set, or sets of pinned projects, with a progress bar. Returns a sentence for each."""
     from lsp_calib.commands.printing import download_progress
-    from lsp_calib.studies.data import SETS, data_set, pull, pull_projects
+    from lsp_calib.studies.data import data_set, pull, pull_projects, sets_named
 
-    if name in SETS:
-        with download_progress("Projects", files=True) as progress:
-            folders = pull_projects(SETS[name], data_dir, progress)
-        return f"{len(folders)} projects are in {data_dir / name}; their checksums are right."
+    if sets := sets_named(name):
+        said, complaints = [], []
+        for one in sets:
+            with download_progress("Projects", files=True) as progress:
+                try:
+                    count = len(pull_projects(one, data_dir, progress))
+                except DownloadError as error:
+                    # A registry without its client does not keep the other sets of a group away.
+                    complaints.append(f"{one.name}: {error}")
+                    continue
+            what = "releases" if one.of_releases else "projects"
+            said.append(f"{count} {what} are in {data_dir / one.name}; their checksums are right.")
+        if complaints:
+            raise DownloadError("\n".join(complaints))
+        return "\n".join(said)
     entry = data_set(name)
     with download_progress(entry.name) as progress:
         path = pull(entry, data_dir, progress)

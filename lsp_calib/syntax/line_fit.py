@@ -8,24 +8,27 @@ from __future__ import annotations
 import itertools
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
 
 from lsp_calib.characters import indentation_of
 from lsp_calib.syntax.languages.python import PythonDocument, may_go_on
+from lsp_calib.syntax.magics import CommandLine
 from lsp_calib.syntax.rules import BRACKETS, LanguageRules
 from lsp_calib.syntax.source_tree import (
     ABOVE,
     BELOW,
     Leaf,
+    Overrun,
     SourceTree,
     closers,
     errors,
     form_at,
     leaves_of,
     missing_below,
+    region_of,
 )
 
 if TYPE_CHECKING:
@@ -98,6 +101,22 @@ def fit_of(
     if python is not None:
         broken = _is_broken_python(source, row, line, below, python, broken)
     return LineFit(broken, frozenset(used - bound - rules.known))
+
+
+def is_broken_by(lines: Sequence[str], row: int, line: str, language: str) -> bool:
+    """Whether a line in the place of another, `row`, leaves code that cannot be parsed; False where that is
+    not known: there is no grammar, or it takes too long."""
+    from lsp_calib.syntax.languages import RULES
+
+    if (rules := RULES.get(language)) is None or isinstance(lines[row], CommandLine):
+        return False
+    first, last = region_of(rules, lines, row)
+    following = next((one for one in lines[row + 1 :] if one.strip()), None)
+    try:
+        source = SourceTree(rules, (*lines[first:row], "", *lines[row + 1 : last]))
+        return fit_of(source, row - first, "", line, "", following).broken
+    except Overrun:
+        return False
 
 
 def _is_broken_python(

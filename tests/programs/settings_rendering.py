@@ -19,7 +19,7 @@ OF_MACHINE = ("model", "threads", "gpuLayers", "cacheMb", "remote", "feedback.re
 GROUPS = {
     "completions": (
         *("inlineCompletion", "completion", "multiline", "window", "prefetch", "languages"),
-        *("comments", "hideBelow", "sure"),
+        *("comments", "hideBelow", "sure", "nextEdit"),
     ),
     "summaries": ("hover", "codeLens"),
     "tiers": ("tiers", "confidence", "diagnostics"),

@@ -28,6 +28,7 @@ SCRIPT is a JSON file, all of its keys optional:
     afterLabels  {"soon", "idle"}: seconds after labels, see `server.messages.Pace`
     hoverSeconds seconds that a hover waits for its summary
     menuSeconds  seconds that the menu waits for the model
+    edit         seconds without a key after which what was changed in a line is complete
     restsAfter   seconds after which the place of the cursor is evaluated; only with this does the engine
                  evaluate ahead
     evaluation   fields of the answer to that, see `values.Timing`, and "heldUntil"
@@ -312,6 +313,7 @@ def _pace(script: dict[str, Any]) -> Pace:
         summaries=script.get("summariesAfter", 3600.0),
         refit=labels.get("idle", usual.refit),
         watch=labels.get("soon", usual.watch),
+        edit=script.get("edit", usual.edit),
     )
 
 

@@ -114,6 +114,9 @@ async def work_on(scene: Scene, number: int) -> weakref.ref[Any]:
         request = {"method": "textDocument/inlineCompletion", "params": {**ask, **trigger}}
         scene.give({"id": f"{number}-{line}", **request})
         await asyncio.sleep(0.005)
+    scene.give({"id": f"edit-{number}", "method": "lsp-calib/nextEdit", "params": ask})
+    await asyncio.sleep(0.05)
+    assert scene.server.session.next_edits._rules
     hover = {"textDocument": named, "position": {"line": 0, "character": 5}}
     scene.give({"id": f"hover-{number}", "method": "textDocument/hover", "params": hover})
     whole = [{"text": text}]
@@ -152,6 +155,9 @@ async def test_closed_documents_are_released(scene: Scene) -> None:
         tracemalloc.stop()
     assert [document() for document in documents] == [None] * 4
     assert after - before < len(text_of(0))
+    next_edits = scene.server.session.next_edits
+    kept = next_edits._rules, next_edits._texts, next_edits._shown._shown, next_edits._history.made
+    assert not any(kept)
     # pygls would keep one for each notification there ever was.
     assert not scene.server.protocol._request_futures
 

@@ -107,9 +107,10 @@ def test_answers_and_prompt_tell_the_shipped_ones_apart() -> None:
 
 @pytest.mark.parametrize("one", SHIPPED, ids=lambda one: one.id)
 def test_the_answers_that_one_is_about_are_named(one: Calibrator) -> None:
-    answers = {"line": "Lines of ", "summary": "Summaries of "}[one.purpose.task]
+    name = one.purpose.language_name
+    answers = {"line": f"Lines of {name}", "summary": f"Summaries of {name}", "edit": "Edits"}
     shown = said("show", one.id).replace("\n", " ")
-    assert f"{answers}{one.purpose.language_name} by {one.purpose.model.name}" in shown
+    assert f"{answers[one.purpose.task]} by {one.purpose.model.name}" in shown
 
 
 def test_the_weights_are_shown_in_words(monkeypatch: pytest.MonkeyPatch) -> None:

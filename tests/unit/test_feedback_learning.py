@@ -31,10 +31,12 @@ from lsp_calib.calibration.calibrators.refit import RefitResult
 from lsp_calib.calibration.certificates import Ledger, Promise
 from lsp_calib.calibration.tiers import TierPolicy
 from lsp_calib.confidence.features import PLACES, PREFIX_FEATURES, PREFIX_VERSION, Prefix
+from lsp_calib.edits.offers import shipped_curve
 from lsp_calib.errors import CalibratorError
 from lsp_calib.feedback import personalisation
 from lsp_calib.feedback.events import Event, EventKind, How, Label
 from lsp_calib.feedback.personalisation import (
+    EDITS,
     LEAST_NEW,
     Refits,
     is_due,
@@ -45,8 +47,9 @@ from lsp_calib.feedback.personalisation import (
     set_aside,
     watch_labels,
 )
+from lsp_calib.feedback.report_data import statistics
 from lsp_calib.feedback.store import MOST_ALIKE, REACH, FeedbackStore, LabelledRow, last_of_each
-from lsp_calib.values import ModelIdentity
+from lsp_calib.values import Evidence, ModelIdentity
 
 PURPOSE = Purpose(MODEL, "p1", "line", "python")
 SHAPE = {"promoted", "reason", "n", "before", "after", "calibrator", "model"}
@@ -222,6 +225,37 @@ class TestLanguages:
         assert wire["reason"].startswith("python: the new calibrator is no worse")
         found = [(one["language"], one["promoted"]) for one in wire["languages"]]
         assert found == [("go", False), ("python", True)]
+
+    def test_next_edits_get_one_for_all_languages(self, user: User) -> None:
+        """They are no lines of the model: without its labels they are learned from all the same."""
+        curve = shipped_curve()
+        assert curve is not None
+        purpose, chance = curve.purpose, random.Random(1)
+        edit = attrs.evolve(suggestion("width", "e"), kind="edit")
+        for number in range(80):
+            p, at = 0.2 + 0.7 * chance.random(), START + number
+            evidence = Evidence((math.log(p),), {"repeats": 0.5, "no-such": 1.0}, "go" if number % 2 else "c")
+            user.store.record_shown(
+                attrs.evolve(edit, id=f"edit-{number}"),
+                model=purpose.model,
+                prompt_version=purpose.prompt_version,
+                language=purpose.language,
+                evidence=evidence,
+                at=at,
+            )
+            user.settle(f"edit-{number}", number == 1 or chance.random() < 0.1, at + 30)
+        rows = labels_for(user.store, purpose)
+        assert {row.evidence.place for row in rows} == {"go", "c"}
+        assert rows[0].evidence.features["repeats"] == 0.5
+        assert "no-such" not in rows[0].evidence.features
+        refits = user.refit_languages()
+        assert [(language, result.n) for language, result in refits.results] == [("python", 0), (EDITS, 80)]
+        refits = user.refit_where_due()
+        assert refits is None, "all are learned from"
+        sentences = list(user.refit_languages().sentences())
+        assert any(sentence.startswith("next edits: ") for sentence in sentences)
+        (found,) = statistics(user.store, START + DAY).languages
+        assert (found.name, found.suggestions) == (EDITS, 80)
 
     def test_without_labels_it_says_so(self, user: User) -> None:
         wire = user.refit_languages().to_wire()

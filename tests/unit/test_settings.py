@@ -60,6 +60,7 @@ KEYS: dict[str, Values] = {
     "comments": (["on", "hand", "off"], ["On", "auto", "", True, False, 0, [], {}]),
     "hideBelow": ([False, 0, 0.0, 0.2, 0.999], [True, 1, 1.0, -0.1, 1.1, 20, "0.2", float("nan"), [], {}]),
     "sure": (["mark", "cut", "off"], ["Mark", "", 1, True, []]),
+    "nextEdit.enabled": SWITCH,
     "hover.enabled": SWITCH,
     "codeLens.enabled": SWITCH,
     "diagnostics.enabled": SWITCH,
@@ -106,7 +107,7 @@ def nested(key: str, value: object) -> dict[str, Any]:
 
 def test_every_setting_is_tested_here_and_there_are_few() -> None:
     assert set(KEYS) == set(SETTINGS)
-    assert len(SETTINGS) <= 29
+    assert len(SETTINGS) <= 30
     fields = {one.name for one in attrs.fields(Settings)}
     assert {one.attribute for one in SETTINGS.values()} == fields - {"given"}
     assert {key for key, setting in SETTINGS.items() if setting.in_workspace} == FREE

@@ -281,6 +281,7 @@ NOT_CALIBRATED: Mapping[Task, str] = MappingProxyType(
     {
         "line": "not calibrated: `lsp-calib calibrate PATH`",
         "summary": "not calibrated: `lsp-calib calibrate PATH --task summary`",
+        "edit": "not calibrated: the curve of edits is damaged, install lsp-calib again",
     }
 )
 """The reason for the tier of an answer while its model has no labels for such answers."""

@@ -279,25 +279,26 @@ class ConfidenceEstimator:
         self._chosen: dict[Purpose, _Chosen] = {}
         self._last: tuple[object, InForce] | None = None  # of `of`, which is asked at every key
 
-    def of(self, purpose: Purpose, document: str = "") -> InForce:
+    def of(self, purpose: Purpose, document: str = "", language: str = "") -> InForce:
         """What is in force for a purpose in a document.
 
-        document: its URI or path, for overrides; "": unknown.
+        document: its URI or path, language: its own, if that is not the purpose's; for overrides. "":
+        unknown.
         """
         chosen = self._find(purpose)
-        of = chosen, self.policy, self.measure, self.overrides, purpose, document
+        of = chosen, self.policy, self.measure, self.overrides, purpose, document, language
         if self._last is None or self._last[0] != of:
-            self._last = of, self._now(chosen, purpose, document)
+            self._last = of, self._now(chosen, purpose, document, language or purpose.language)
         return self._last[1]
 
-    def _now(self, chosen: _Chosen, purpose: Purpose, document: str) -> InForce:
-        derived = self._stricter(self.policy, purpose.language, document)
+    def _now(self, chosen: _Chosen, purpose: Purpose, document: str, language: str) -> InForce:
+        derived = self._stricter(self.policy, language, document)
         calibrator, policy, lines = chosen.calibrator, self.policy, chosen.lines
         if (promise := self.promise) is not None and isinstance(policy, RiskPolicy):
             certificate = chosen.ledger.certificate(calibrator.id, promise)
             policy = attrs.evolve(policy, certificate=certificate)
         policy = summary_policy(policy) if purpose.task == "summary" else policy
-        policy = self._stricter(policy, purpose.language, document).for_calibrator(calibrator.id)
+        policy = self._stricter(policy, language, document).for_calibrator(calibrator.id)
         reject_below, accepts_from = policy.thresholds
         usage = lines.usage if purpose.task == "line" and calibrator.source != "prior" else None
         shares = usage and usage.shares(reject_below)

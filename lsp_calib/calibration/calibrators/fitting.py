@@ -142,7 +142,7 @@ SUMMARY_RECIPES: tuple[Recipe, ...] = (
 
 def recipes_of(task: str) -> tuple[Recipe, ...]:
     """The recipes that curves of a task are chosen from."""
-    return SUMMARY_RECIPES if task == "summary" else RECIPES
+    return {"summary": SUMMARY_RECIPES, "edit": ()}.get(task, RECIPES)
 
 
 @attrs.frozen

@@ -13,7 +13,7 @@ from lsp_calib.calibration.document import Count, Text
 from lsp_calib.languages import bounded, name_of
 from lsp_calib.values import ModelIdentity
 
-Task = Literal["line", "summary"]
+Task = Literal["line", "summary", "edit"]
 Source = Literal["prior", "pooled", "shipped", "workspace", "personal"]
 State = Literal["shipped", "learning", "ready", "drifted"]
 
@@ -24,7 +24,7 @@ LENT: tuple[Source, ...] = ("prior", "pooled")
 """The sources of calibrators without labels of their purpose: these come from other models, or from other
 languages and windows."""
 
-_ANSWERS: dict[Task, str] = {"line": "lines", "summary": "summaries"}
+_ANSWERS: dict[Task, str] = {"line": "lines", "summary": "summaries", "edit": "edits"}
 
 
 @attrs.frozen
@@ -79,6 +79,8 @@ class Purpose:
     @cached_property
     def answers(self) -> str:
         """The answers that it is about, in words: lines of Java; summaries of Go, criterion best-f1."""
+        if self.task == "edit":
+            return _ANSWERS["edit"]
         criterion = "" if self.criterion in ("", MOST_AGREE) else f", criterion {self.criterion}"
         return f"{_ANSWERS[self.task]} of {self.language_name}{criterion}"
 
