@@ -4,6 +4,7 @@ import { delimiter, dirname } from 'node:path';
 import * as vscode from 'vscode';
 import type { BadgeView } from './badge';
 import { run } from './install/process';
+import type { NextEdits } from './next_edit';
 import type { Installer } from './install/installer';
 import type { Session } from './session';
 import { setModel } from './settings';
@@ -44,6 +45,7 @@ export class Commands {
   constructor(
     private readonly session: Session,
     private readonly badge: BadgeView,
+    private readonly nextEdits: NextEdits,
     private readonly status: StatusItem,
     private readonly installer: Installer,
     private readonly log: vscode.LogOutputChannel,
@@ -74,6 +76,9 @@ export class Commands {
       showLog: () => this.log.show(),
       hide: () => this.hide(),
       acceptSure: () => this.acceptSure(),
+      'nextEdit.go': () => this.nextEdits.go(),
+      'nextEdit.apply': () => this.nextEdits.apply(),
+      'nextEdit.dismiss': () => this.nextEdits.dismiss(),
     };
     return Object.entries(commands).map(([name, body]) => vscode.commands.registerCommand(`lspCalib.${name}`, body));
   }
@@ -219,10 +224,10 @@ export class Commands {
     }
   }
 
-  /** message: from a diagnostic; otherwise about the suggestion on screen, or the mark at the cursor. */
+  /** message: from a diagnostic; otherwise about the suggestion or the edit on offer, or the mark at the cursor. */
   private why(message?: unknown): void {
-    const said = typeof message === 'string' ? message : (this.badge.why() ?? markAtCursor()?.message);
-    inform(said ?? 'There is no suggestion on screen, and no mark of one at the cursor.');
+    const said = typeof message === 'string' ? message : (this.badge.why() ?? this.nextEdits.why() ?? markAtCursor()?.message);
+    inform(said ?? 'There is no suggestion or edit on screen, and no mark of one at the cursor.');
   }
 
   private async markReviewed(id?: unknown): Promise<void> {

@@ -7,6 +7,7 @@ import { BadgeView } from './badge';
 import { Commands, openWalkthrough } from './commands';
 import { Installer } from './install/installer';
 import { LateAnswers } from './late';
+import { NextEdits } from './next_edit';
 import { ReportView } from './report';
 import { Session } from './session';
 import { StatusItem } from './status';
@@ -22,17 +23,19 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
   const status = new StatusItem('lspCalib.menu');
   const badge = new BadgeView((shown) => status.showTier(shown));
   const late = new LateAnswers();
+  const nextEdits = new NextEdits();
   const report = new ReportView();
   const installer = new Installer(context, log);
-  const started = new Session({ badge, late, status, report }, installer, log);
+  const started = new Session({ badge, late, nextEdits, status, report }, installer, log);
   session = started;
   context.subscriptions.push(
     log,
     status,
     badge,
     late,
+    nextEdits,
     report,
-    ...new Commands(started, badge, status, installer, log).register(),
+    ...new Commands(started, badge, nextEdits, status, installer, log).register(),
     vscode.languages.registerCodeActionsProvider(DOCUMENTS, new MarkActions(), MarkActions.metadata),
     ...started.watch(),
   );

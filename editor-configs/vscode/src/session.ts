@@ -6,6 +6,7 @@ import type { BadgeView } from './badge';
 import { CursorFeature } from './cursor';
 import type { Installer } from './install/installer';
 import type { LateAnswers } from './late';
+import type { NextEdits } from './next_edit';
 import type { ReportView } from './report';
 import { findServer, type Found } from './server/find';
 import { Restarts } from './server/restarts';
@@ -38,6 +39,7 @@ class Client extends LanguageClient {
 export interface Views {
   readonly badge: BadgeView;
   readonly late: LateAnswers;
+  readonly nextEdits: NextEdits;
   readonly status: StatusItem;
   readonly report: ReportView;
 }
@@ -211,7 +213,7 @@ export class Session {
   }
 
   private async run(program: string): Promise<void> {
-    const { status, badge } = this.views;
+    const { status, badge, nextEdits } = this.views;
     // Not in the workspace, where the client would start it: with a relative part in PYTHONPATH its files would be run.
     const server = { command: program, args: ['serve', '--trust-editor'], options: { cwd: this.installer.shipped } };
     const client: Client = new Client('lspCalib', 'lsp-calib', server, {
@@ -227,6 +229,7 @@ export class Session {
       markdown: { isTrusted: false, supportHtml: false },
     });
     client.registerFeature(new CursorFeature(client));
+    client.registerFeature(nextEdits.featureOf(client));
     this.client = client;
     client.onNotification('lsp-calib/status', (state: Status) => {
       if (this.client === client) {
@@ -255,6 +258,7 @@ export class Session {
     const legend = told?.lspCalib?.badges ?? {};
     badge.setLegend(legend);
     status.setLegend(legend);
+    nextEdits.setLegend(legend);
     const inserts = this.knows('lsp-calib.insertSummary');
     void vscode.commands.executeCommand('setContext', 'lspCalib.can.insertSummary', inserts);
     void vscode.commands.executeCommand('setContext', 'lspCalib.running', true);

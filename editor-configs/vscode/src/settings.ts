@@ -38,6 +38,11 @@ export function badgeHasNumber(): boolean {
   return vscode.workspace.getConfiguration(SECTION).get('badge.number') === true;
 }
 
+/** Whether next edits are wanted. */
+export function nextEditEnabled(): boolean {
+  return ofUser<boolean | null>('nextEdit.enabled') !== false;
+}
+
 /** The patterns of all places together: VS Code's value is that of one place, of the workspace rather than of its folders. */
 function excluded(): unknown {
   const said: unknown = vscode.workspace.getConfiguration(SECTION).get('exclude');

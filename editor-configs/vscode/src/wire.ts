@@ -21,6 +21,22 @@ export interface Suggestion {
   readonly sure?: Sure | null;
 }
 
+/** The answer to `lsp-calib/nextEdit`. The range may be empty (an insertion), and so may the text (a removal). */
+export interface NextEdit {
+  readonly id: string;
+  readonly uri: string;
+  readonly range: { readonly start: Place; readonly end: Place };
+  readonly text: string;
+  readonly confidence: number | null;
+  readonly tier: Tier;
+  readonly reason: string;
+}
+
+interface Place {
+  readonly line: number;
+  readonly character: number;
+}
+
 /** The beginning of a suggestion that can be trusted: its end in UTF-16 units of the text. */
 export interface Sure {
   readonly end: number;
@@ -62,4 +78,10 @@ export interface Status {
 export function suggestionIn(argument: unknown): Suggestion | undefined {
   const found = argument as Suggestion | null | undefined;
   return TIERS.includes(found?.tier as Tier) && typeof found?.id === 'string' ? found : undefined;
+}
+
+/** The edit in an answer, or undefined for something else. */
+export function nextEditIn(answer: unknown): NextEdit | undefined {
+  const found = answer as NextEdit | null | undefined;
+  return TIERS.includes(found?.tier as Tier) && typeof found?.id === 'string' && typeof found.text === 'string' ? found : undefined;
 }

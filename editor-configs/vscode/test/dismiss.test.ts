@@ -16,7 +16,7 @@ it.each([['abc', [['lsp-calib.rejected', { id: 'abc' }]]], [undefined, []]])(
         badge.id = undefined;
       },
     };
-    const commands = new Commands(session as never, badge as never, {} as never, {} as never, {} as never);
+    const commands = new Commands(session as never, badge as never, {} as never, {} as never, {} as never, {} as never);
     const all = commands.register();
     await (registered.get('lspCalib.hide') as () => Promise<void>)();
     expect(session.ask.mock.calls).toEqual(told);

@@ -41,6 +41,13 @@ export class Range {
   get isSingleLine() {
     return this.start.line === this.end.line;
   }
+  contains({ line, character }: Position) {
+    const after = line > this.start.line || (line === this.start.line && character >= this.start.character);
+    return after && (line < this.end.line || (line === this.end.line && character <= this.end.character));
+  }
+  isEqual({ start, end }: Range) {
+    return this.start.isEqual(start) && this.end.isEqual(end);
+  }
 }
 
 export class Selection extends Range {
@@ -53,6 +60,19 @@ export class ThemeColor {
   constructor(readonly id: string) {}
 }
 
+export class MarkdownString {
+  value = '';
+  appendText(text: string) {
+    this.value += text;
+    return this;
+  }
+}
+
+/** What an item of the status bar shows, by its id; undefined: it is hidden. */
+export const bar = new Map<string, string | undefined>();
+
+export const StatusBarAlignment = { Right: 2 };
+export const TextEditorRevealType = { InCenterIfOutsideViewport: 2 };
 export const DecorationRangeBehavior = { ClosedClosed: 1 };
 export const Disposable = {
   from: (...all: { dispose(): unknown }[]) => ({ dispose: () => all.forEach((one) => one.dispose()) }),
@@ -85,6 +105,7 @@ function registerCommand(name: string, body: unknown) {
 export const ask = vi.fn<(message: string, ...answers: unknown[]) => Promise<unknown>>(async () => undefined);
 export const active: { document: unknown; editor?: object } = { document: undefined };
 export const documents: unknown[] = [];
+export const editors: unknown[] = [];
 export const folders: { name: string; uri: { toString(): string } }[] = [];
 
 function on(name: string) {
@@ -100,7 +121,21 @@ export const window = {
   },
   state: { focused: true },
   createTerminal: vi.fn(),
-  createTextEditorDecorationType: () => nothing,
+  get visibleTextEditors() {
+    return editors;
+  },
+  createTextEditorDecorationType: (options: object) => ({ ...nothing, options }),
+  createStatusBarItem: (id: string) => ({
+    ...nothing,
+    text: '',
+    show() {
+      bar.set(id, this.text);
+    },
+    hide: () => bar.set(id, undefined),
+  }),
+  showTextDocument: vi.fn<(document: unknown) => Promise<unknown>>(),
+  onDidChangeTextEditorVisibleRanges: on('ranges'),
+  onDidChangeVisibleTextEditors: on('editors'),
   onDidChangeTextEditorSelection: on('selection'),
   onDidChangeActiveTextEditor: on('editor'),
   onDidChangeWindowState: on('window'),
@@ -116,6 +151,8 @@ export const workspace = {
   },
   onDidChangeConfiguration: on('configuration'),
   onDidChangeTextDocument: on('text'),
+  onDidSaveTextDocument: on('save'),
+  onDidCloseTextDocument: on('close'),
   onDidChangeWorkspaceFolders: on('folders'),
   onDidGrantWorkspaceTrust: on('trust'),
   onWillSaveNotebookDocument: on('notebooks'),

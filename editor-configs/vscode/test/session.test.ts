@@ -25,6 +25,7 @@ function session(): Session {
   const views = {
     badge: { why: () => undefined, setLegend: () => undefined },
     late: { stop: () => undefined },
+    nextEdits: { featureOf: () => ({}), setLegend: () => undefined },
     status: { update: ({ state }: { state: string }) => states.push(state), setLegend: () => undefined },
   };
   const log = { info: () => undefined, error: () => undefined };

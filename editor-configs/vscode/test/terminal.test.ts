@@ -20,7 +20,7 @@ beforeEach(() => {
   session.found = { program: '/env/bin/lsp-calib' };
   window.createTerminal.mockReturnValue(terminal);
   const none = undefined as never; // parts that this command does not use
-  new Commands(session as never, none, { state: 'ready' } as never, none, none).register();
+  new Commands(session as never, none, none, { state: 'ready' } as never, none, none).register();
 });
 
 it('opens in the folder, with the program on the PATH and a command that is typed, not run', async () => {

@@ -93,7 +93,7 @@ def test_keys_without_an_earlier_mapping_are_themselves(open_bare, program: str)
     nvim = open_bare(program)
     nvim.lua("vim.cmd.imapclear()")
     keys = nvim.lua("return vim.tbl_values(require('lsp_calib.keys').SUGGESTED)")
-    assert len(keys) == 7
+    assert len(keys) == 9
 
     def does(key: str) -> tuple[list[str], str]:
         nvim.lua("vim.fn.setreg('\"', '')")  # as a command, some keys delete or put

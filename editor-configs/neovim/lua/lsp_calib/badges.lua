@@ -36,6 +36,12 @@ function M.set_highlights()
     vim.api.nvim_set_hl(0, M.group(tier), vim.tbl_extend('error', hl, { default = true }))
   end
   vim.api.nvim_set_hl(0, 'LspCalibUnsure', vim.tbl_extend('error', unsure(), { default = true }))
+  local faint = vim.api.nvim_get_hl(0, { name = 'Comment', link = false })
+  vim.api.nvim_set_hl(0, 'LspCalibEditFaint', { link = 'Comment', default = true })
+  vim.api.nvim_set_hl(0, 'LspCalibEditOld', { fg = faint.fg, ctermfg = faint.ctermfg, strikethrough = true,
+    cterm = { strikethrough = true }, default = true })
+  vim.api.nvim_set_hl(0, 'LspCalibEditPlace', { underline = true, cterm = { underline = true }, default = true })
+  vim.api.nvim_set_hl(0, 'LspCalibEditNew', { link = 'DiffAdd', default = true })
 end
 
 --- Take the marks that a server has sent with its capabilities.
@@ -62,10 +68,13 @@ function M.verdict(suggestion)
   return 'accept', 'accept through line ' .. through, lines[through].confidence
 end
 
---- The byte behind so many UTF-16 units of a text, as the server counts.
-function M.bytes_of(text, units)
-  if vim.fn.has('nvim-0.11') == 1 then return vim.str_byteindex(text, 'utf-16', units) end
-  return vim.str_byteindex(text, units, true)
+--- The byte behind so many units of a line, at most its last one. encoding: a server's, "utf-16" unless given.
+function M.bytes_of(text, units, encoding)
+  encoding = encoding or 'utf-16'
+  if encoding == 'utf-8' then return math.min(units, #text) end
+  if vim.fn.has('nvim-0.11') == 1 then return vim.str_byteindex(text, encoding, units, false) end
+  local utf32, utf16 = vim.str_utfindex(text)
+  return vim.str_byteindex(text, math.min(units, encoding == 'utf-16' and utf16 or utf32), encoding == 'utf-16')
 end
 
 --- The word that ends the part that can be trusted, of a line that is not to be accepted as a whole; nil if that part

@@ -35,15 +35,30 @@ local function do_suggestion(name)
   end }
 end
 
+local function do_edit(name)
+  return { run = function()
+    if not require('lsp_calib')[name]() then answer('no edit is on offer.') end
+  end }
+end
+
 -- By name. run(argument), '' without one; complete(lead): what the argument may be; desc.
 local subcommands = {
   status = { desc = 'what the server does, with which model and calibrator',
     run = function() ask('status', nil, function(result) return words().status(result) end) end },
-  explain = { desc = 'why the last request here got no suggestion',
-    run = function() ask('explain', { here() }, function(result) return words().explain(result) end) end },
-  why = { desc = 'why the suggestion on screen, or the mark in this line, has its tier', run = function()
-    local found, last = mark(), require('lsp_calib.status').suggestions().last(vim.api.nvim_get_current_buf())
-    answer(found and found.message or last and words().why(last)
+  explain = { desc = 'why the last request here got no suggestion, or why no next edit is offered (edit)',
+    complete = function() return { 'edit' } end, run = function(what)
+      if what == 'edit' then
+        local about = vim.tbl_extend('force', here(), { kind = 'edit' })
+        return ask('explain', { about }, function(result) return result and result.message or 'an edit is on offer.' end)
+      end
+      if what ~= '' then return failure(':LspCalib explain takes edit, or nothing.') end
+      ask('explain', { here() }, function(result) return words().explain(result) end)
+    end },
+  why = { desc = 'why the suggestion or the edit on screen, or the mark in this line, has its tier', run = function()
+    local found, buf, suggestions = mark(), vim.api.nvim_get_current_buf(), require('lsp_calib.status').suggestions()
+    local last = suggestions.last(buf)
+    local edit = suggestions.badge(buf) == '' and require('lsp_calib.next_edit').why()
+    answer(found and found.message or edit or last and words().why(last)
       or 'there is no mark in this line, and no suggestion was on screen here yet.')
   end },
   reviewed = { desc = 'take away the mark of the suggestion in this line', run = function()
@@ -112,6 +127,7 @@ local subcommands = {
   sure = do_suggestion('accept_sure'),
   next = do_suggestion('next'), prev = do_suggestion('prev'), dismiss = do_suggestion('dismiss'),
   alternatives = do_suggestion('alternatives'),
+  go = do_edit('go'), apply = do_edit('apply'),
 }
 
 local function names() return vim.fn.sort(vim.tbl_keys(subcommands)) end

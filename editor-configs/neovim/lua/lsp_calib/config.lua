@@ -1,7 +1,7 @@
 -- The configuration of the language client: as lsp/lsp_calib.lua takes it, and setup().
 local M = {}
 local badges, cursor, notice = require('lsp_calib.badges'), require('lsp_calib.cursor'), require('lsp_calib.notice')
-local server, status = require('lsp_calib.server'), require('lsp_calib.status')
+local next_edit, server, status = require('lsp_calib.next_edit'), require('lsp_calib.server'), require('lsp_calib.status')
 local INSTALL = "pip install 'lsp-calib[local]' (or pipx), or name its path in cmd; then :LspCalib restart"
 local CMD = { 'lsp-calib', 'serve', '--trust-editor' }
 local started
@@ -14,6 +14,7 @@ local function start()
   badges.set_highlights()
   status.suggestions().start(group)
   cursor.start(group)
+  next_edit.start(group)
   vim.api.nvim_create_autocmd('ColorScheme', { group = group, callback = badges.set_highlights })
   vim.api.nvim_create_autocmd('LspProgress', { group = group, callback = status.on_progress })
 end
@@ -28,6 +29,7 @@ local function on_exit(code, signal, client_id)
   if not as_asked then notice.leave_out(('Client %s quit'):format(server.NAME)) end
   vim.schedule(function()
     status.gone(client_id)
+    next_edit.gone(client_id)
     if vim.v.exiting ~= vim.NIL or as_asked then return end
     notice.tell(('the server has ended (exit %d, signal %d). :LspCalib restart starts it again; :checkhealth lsp_calib '
       .. 'looks for the cause.'):format(code, signal), vim.log.levels.WARN)

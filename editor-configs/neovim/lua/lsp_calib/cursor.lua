@@ -26,6 +26,9 @@ local function tell()
   end, EVERY)
 end
 
+--- Tell at once, whatever pause there is: an edit is complete. Neovim sends changes that wait before that.
+M.tell = tell
+
 --- The cursor has moved.
 local function moved()
   if not pause then tell() end

@@ -123,14 +123,15 @@ end
 
 local function check_keys()
   health.start('Keys')
-  local set = require('lsp_calib.keys').set_by_setup
+  local keys = require('lsp_calib.keys')
+  local set = keys.set_by_setup
   local mapped = vim.iter(vim.api.nvim_get_keymap('i')):find(function(map)
     return (map.rhs or ''):find('LspCalib', 1, true) or (map.rhs or ''):find('lsp_calib', 1, true)
   end)
   if next(set) then
     for name, key in vim.spairs(set) do
       local now = vim.fn.maparg(key, 'i', false, true)
-      local ours = type(now) == 'table' and (now.desc or ''):find('uggestion', 1, true)
+      local ours = type(now) == 'table' and now.desc == keys.actions[name][2]
       if ours then
         health.ok(('%s: %s'):format(key, name))
       else

@@ -6,7 +6,8 @@ local function suggestions() return require('lsp_calib.status').suggestions() en
 --- Start the server, now and in buffers to come. opts, all optional:
 ---   cmd       the server's command line, { 'lsp-calib', 'serve', '--trust-editor' }
 ---   settings  the server's settings, such as { tiers = { preset = 'cautious' } }
----   keys      'suggested', or a table with some of accept, word, line, sure, next, prev, dismiss; none are set otherwise
+---   keys      'suggested', or a table with some of accept, word, line, sure, next, prev, dismiss, go, apply; none are set
+---             otherwise
 function M.setup(opts)
   opts = opts or {}
   require('lsp_calib.commands').register()
@@ -41,8 +42,14 @@ function M.select(count) return suggestions().select(count) end
 --- Choose one of the alternatives from a list, and accept it.
 function M.alternatives() return suggestions().alternatives() end
 
---- Take the suggestion off the screen.
-function M.dismiss() return suggestions().dismiss() end
+--- Take the suggestion off the screen; without one, the next edit.
+function M.dismiss() return suggestions().dismiss() or require('lsp_calib.next_edit').dismiss() end
+
+--- Go to the next edit; at its place, apply it and go on. False if there is none.
+function M.go() return require('lsp_calib.next_edit').go() end
+
+--- Apply the next edit, and go on to the one after it. Not from within an expression mapping: it changes text.
+function M.apply() return require('lsp_calib.next_edit').apply() end
 
 --- For 'statusline': %{v:lua.require'lsp_calib'.statusline()}
 function M.statusline() return require('lsp_calib.status').statusline() end

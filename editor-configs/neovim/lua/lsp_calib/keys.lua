@@ -1,29 +1,32 @@
 -- Keys are set on request only: <Tab> belongs to many plugins.
 local M = {}
 M.SUGGESTED = { accept = '<Tab>', word = '<M-Right>', line = '<M-Down>', sure = '<M-s>', next = '<M-n>', prev = '<M-p>',
-  dismiss = '<M-e>' }
+  dismiss = '<M-e>', go = '<M-j>', apply = '<M-l>' }
 M.set_by_setup = {}
 
-local actions = {
+-- By name: the function of lsp_calib, what it is for, and in which modes; insert mode alone unless said.
+M.actions = {
   accept = { 'accept', 'Accept the suggestion' },
   word = { 'accept_word', 'Accept the next word of the suggestion' },
   line = { 'accept_line', 'Accept the next line of the suggestion' },
   sure = { 'accept_sure', 'Accept the part of the suggestion that can be trusted' },
   next = { 'next', 'Next suggestion' },
   prev = { 'prev', 'Previous suggestion' },
-  dismiss = { 'dismiss', 'Dismiss the suggestion' },
+  dismiss = { 'dismiss', 'Dismiss the suggestion, or the next edit', { 'i', 'n' } },
+  go = { 'go', 'Go to the next edit; there, apply it', { 'i', 'n' } },
+  apply = { 'apply', 'Apply the next edit, and go on', { 'i', 'n' } },
 }
 
--- By key, as Neovim reads it: our mapping's function, and the mapping that it took the place of.
+-- By mode and key, as Neovim reads it: our mapping's function, and the mapping that it took the place of.
 local ours, replaced = {}, {}
 
---- The mapping of a key in insert mode that ours takes the place of; nil if there is none.
+--- The mapping of a key that ours takes the place of; nil if there is none.
 --- Not one of a buffer: that stays, and goes before ours.
-local function earlier(raw)
-  for _, map in ipairs(vim.api.nvim_get_keymap('i')) do
+local function earlier(mode, raw)
+  for _, map in ipairs(vim.api.nvim_get_keymap(mode)) do
     if map.lhsraw == raw or map.lhsrawalt == raw then
       -- A second setup() finds the first one's.
-      if map.callback and map.callback == ours[raw] then return replaced[raw] end
+      if map.callback and map.callback == ours[mode .. raw] then return replaced[mode .. raw] end
       return map
     end
   end
@@ -33,7 +36,7 @@ end
 local function typed(text) return (vim.keycode(text):gsub('\128\254X', '\128')) end
 
 --- What a key does without us, as keys. map: its earlier mapping.
-local function otherwise(name, key, raw, map)
+local function otherwise(name, mode, key, raw, map)
   if not map then
     local jumps = name == 'accept' and key == '<Tab>' and vim.snippet.active({ direction = 1 })
     -- Without a mapping an Alt key is <Esc> and the key. Neovim reads it so only when it is typed: what a mapping
@@ -50,37 +53,47 @@ local function otherwise(name, key, raw, map)
   -- In an expression a function may not change text.
   if map.callback then
     local quoted = ('%q'):format(key):gsub('<', '<lt>')
-    return typed(("<Cmd>lua require('lsp_calib.keys').earlier(%s)<CR>"):format(quoted))
+    return typed(("<Cmd>lua require('lsp_calib.keys').earlier('%s', %s)<CR>"):format(mode, quoted))
   end
   return typed(map.rhs)
 end
 
 --- Call the function that a key was mapped to before setup().
-function M.earlier(key) replaced[vim.keycode(key)].callback() end
+function M.earlier(mode, key) replaced[mode .. vim.keycode(key)].callback() end
 
---- Map keys in insert mode; where there is no suggestion, each does what it does otherwise.
+--- Does what a key is for. The keys that are left to do: '' if nothing is, nil where there is nothing to do it with.
+local function act(name)
+  if name ~= 'go' and name ~= 'apply' then return require('lsp_calib')[M.actions[name][1]]() and '' or nil end
+  -- In an expression a function may not change text.
+  return require('lsp_calib.next_edit').is_offered() and typed(("<Cmd>lua require('lsp_calib').%s()<CR>"):format(name)) or nil
+end
+
+local function map_in(mode, name, key)
+  local raw = vim.keycode(key)
+  local map = earlier(mode, raw)
+  replaced[mode .. raw] = map
+  ours[mode .. raw] = function() return act(name) or otherwise(name, mode, key, raw, map) end
+  vim.keymap.set(mode, key, ours[mode .. raw], {
+    expr = true,
+    replace_keycodes = false,
+    -- Keys that were mapped again still are. A mapping of the key to itself ends there, as Neovim has it.
+    remap = map ~= nil and (map.noremap == 0 or map.script == 1) and not (map.callback and map.expr == 0),
+    silent = map ~= nil and map.silent == 1,
+    desc = M.actions[name][2],
+  })
+end
+
+--- Map keys; where there is nothing that one is for, it does what it does otherwise.
 --- keys: 'suggested', or a table such as { accept = '<C-y>' }.
 function M.set(keys)
   for name, key in pairs(keys == 'suggested' and M.SUGGESTED or keys or {}) do
-    local action = actions[name]
-    if not action then error(('lsp_calib: there is no key %q; there are accept, word, line, sure, next, prev, dismiss'):format(name)) end
+    local action = M.actions[name]
+    if not action then
+      error(('lsp_calib: there is no key %q; there are accept, word, line, sure, next, prev, dismiss, go, apply'):format(name))
+    end
     if key then
       M.set_by_setup[name] = key
-      local raw = vim.keycode(key)
-      local map = earlier(raw)
-      replaced[raw] = map
-      ours[raw] = function()
-        if require('lsp_calib')[action[1]]() then return '' end
-        return otherwise(name, key, raw, map)
-      end
-      vim.keymap.set('i', key, ours[raw], {
-        expr = true,
-        replace_keycodes = false,
-        -- Keys that were mapped again still are. A mapping of the key to itself ends there, as Neovim has it.
-        remap = map ~= nil and (map.noremap == 0 or map.script == 1) and not (map.callback and map.expr == 0),
-        silent = map ~= nil and map.silent == 1,
-        desc = action[2],
-      })
+      for _, mode in ipairs(action[3] or { 'i' }) do map_in(mode, name, key) end
     end
   end
 end

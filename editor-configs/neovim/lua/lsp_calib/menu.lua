@@ -20,14 +20,6 @@ local function restore_options()
   options_before = nil
 end
 
---- The byte at which an item's text begins in a line.
-local function start_of(item, line, encoding)
-  local at = item.textEdit.range.start.character
-  if encoding == 'utf-8' then return at end
-  if vim.fn.has('nvim-0.11') == 1 then return vim.str_byteindex(line, encoding, at, false) end
-  return vim.str_byteindex(line, at, encoding == 'utf-16')
-end
-
 local function show(buf, items, encoding)
   local line, matches = api.nvim_get_current_line(), {}
   for _, item in ipairs(items) do
@@ -38,7 +30,7 @@ local function show(buf, items, encoding)
   end
   options_before = options_before or vim.o.completeopt
   vim.o.completeopt = OPTIONS
-  vim.fn.complete(start_of(items[1], line, encoding) + 1, matches)
+  vim.fn.complete(badges.bytes_of(line, items[1].textEdit.range.start.character, encoding) + 1, matches)
   M.shown = { buf = buf, suggestion = items[1].data }
 end
 

@@ -34,8 +34,8 @@ function M.words(status)
   return words
 end
 
---- For 'statusline', as %{v:lua.require'lsp_calib'.statusline()}: the server's state and the tier of the suggestion on
---- screen, '' where lsp-calib has no part in a buffer.
+--- For 'statusline', as %{v:lua.require'lsp_calib'.statusline()}: the server's state, the tier of the suggestion on
+--- screen, and the next edit where that is out of sight; '' where lsp-calib has no part in a buffer.
 function M.statusline()
   local buf = vim.api.nvim_get_current_buf()
   local client = server.of(buf)
@@ -43,8 +43,10 @@ function M.statusline()
   local status = statuses[client.id] or { state = 'starting' }
   local text = vim.trim(badges.mark(status.state) .. ' ' .. M.words(status))
   if progress[client.id] then text = text .. ' ' .. progress[client.id] end
-  local badge = M.suggestions().badge(buf)
-  return badge == '' and text or text .. '  ' .. badge
+  for _, more in ipairs({ M.suggestions().badge(buf), require('lsp_calib.next_edit').out_of_sight() }) do
+    if more ~= '' then text = text .. '  ' .. more end
+  end
+  return text
 end
 
 --- The handler of an LspProgress autocommand.
