@@ -10,7 +10,7 @@ import hashlib
 import json
 import logging
 import math
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -115,18 +115,23 @@ class Offer:
         return Evidence((self.logprob,), dict(self.candidate.features), self.language)
 
 
+Refused = Callable[[Hashable, Rule, Place], bool]
+
+
 def candidates(
     history: History,
     rules: Sequence[Rule],
     texts: Mapping[Hashable, Text],
     document: Hashable,
     most: int = MOST_BELOW,
+    refused: Refused = lambda *_: False,
 ) -> Iterator[Candidate]:
     """Where the rules of a change can be applied again: the nearest places below, then above, then those of
     other documents.
 
     rules: of the last change. texts: open documents of its language, as they are now; `document` is the one
-    in which it was made. most: places below it for each rule and document; above, half as many.
+    in which it was made. most: places below it for each rule and document; above, half as many. refused: says
+    of which places the user does not want them changed: they count as passed over.
     """
     for rule in rules:
         made = history.of(rule)
@@ -135,6 +140,7 @@ def candidates(
         for name, text in sorted(texts.items(), key=lambda one: one[0] != document):
             places = text.places(rule)
             passed = passed_over(places, made, name)
+            passed |= {place for place in places if refused(name, rule, place)}
             line = next((one.line for one in reversed(made) if one.document == name and one.line >= 0), 0)
             left = [place for place in places if place not in passed] if passed else places
             below = [place for place in left if place.line >= line][:most]

@@ -410,11 +410,10 @@ class NextEdits:
             if sum(map(len, lines)) <= MOST_CHARACTERS:
                 texts[uri] = known if known is not None and known.lines is lines else Text(lines)
         self._texts, found, highest = texts, [], None
-        places = list(candidates(self._history, self._rules, texts, origin.uri, most))
+        refused = self._shown.is_refused
+        places = list(candidates(self._history, self._rules, texts, origin.uri, most, refused))
         for offer in offers(places, origin.language, self._curve):
             candidate, document = offer.candidate, searched[str(offer.candidate.document)]
-            if self._shown.is_refused(candidate):
-                continue
             in_force = self._estimator.of(self._curve.purpose, document.file, origin.language)
             confidence = in_force.assess(offer.evidence)
             p, words = confidence.calibrated, candidate.words

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 import attrs
 
@@ -39,9 +39,9 @@ class _Shown:
     state: int = -1
     refused: bool = False
 
-    def is_of(self, one: Candidate) -> bool:
+    def is_of(self, document: Hashable, rule: Rule, place: Place) -> bool:
         mine = self.uri, self.rule, self.place.line, self.place.start
-        return mine == (one.document, one.rule, one.place.line, one.place.start)
+        return mine == (document, rule, place.line, place.start)
 
 
 @attrs.define(eq=False, repr=False, slots=False)
@@ -69,7 +69,8 @@ class ShownEdits:
     ) -> Suggestion:
         """The suggestion at a place, which is shown now. It stays the same in one state of the session."""
         place, now = candidate.place, self._now()
-        shown = next((one for one in self._shown if one.is_of(candidate)), None)
+        names = candidate.document, candidate.rule, place
+        shown = next((one for one in self._shown if one.is_of(*names)), None)
         if shown is None:
             shown = _Shown(document.uri, candidate.rule, place, now)
             self._remember(shown)
@@ -80,8 +81,8 @@ class ShownEdits:
             self._recorder.edit_shown(document, shown.suggestions[-1], purpose, evidence, line, now)
         return shown.suggestions[-1]
 
-    def is_refused(self, candidate: Candidate) -> bool:
-        return any(one.refused and one.is_of(candidate) for one in self._shown)
+    def is_refused(self, document: Hashable, rule: Rule, place: Place) -> bool:
+        return any(one.refused and one.is_of(document, rule, place) for one in self._shown)
 
     def refuse(self, made: Sequence[Made]) -> None:
         """The user has taken back edits, which are as they were in their lines."""

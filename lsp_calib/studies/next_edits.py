@@ -88,7 +88,7 @@ def steps_of(old: Sequence[str], new: Sequence[str]) -> list[Step]:
 
 def _matched(old: Sequence[str], new: Sequence[str], block: tuple[int, int, int, int]) -> Iterator[Step]:
     a, b, c, d = block
-    if b - a == d - c:
+    if b - a == d - c and all(_share(old[a + at], new[c + at]) >= _LEAST_ALIKE for at in range(b - a)):
         pairs = [(a + at, c + at) for at in range(b - a)]
     elif (b - a) * (d - c) <= _LARGEST_BLOCK:
         pairs = [(a + i, c + j) for i, j in _alike(old[a:b], new[c:d])]
@@ -106,8 +106,7 @@ def _matched(old: Sequence[str], new: Sequence[str], block: tuple[int, int, int,
 def _alike(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
     """Pairs of lines, in order, whose shared tokens are most in sum."""
     n, m = len(old), len(new)
-    words = [[frozenset(tokens_of(line)) for line in lines] for lines in (old, new)]
-    alike = [[len(x & y) / len(x | y) if x | y else 0.0 for y in words[1]] for x in words[0]]
+    alike = [[_share(x, y) for y in new] for x in old]
     best = [[0.0] * (m + 1) for _ in range(n + 1)]
     for i in reversed(range(n)):
         for j in reversed(range(m)):
@@ -123,6 +122,12 @@ def _alike(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
             pairs.append((i, j))
             i, j = i + 1, j + 1
     return pairs
+
+
+def _share(one: str, other: str) -> float:
+    """The share of their tokens that two lines have in common."""
+    x, y = frozenset(tokens_of(one)), frozenset(tokens_of(other))
+    return len(x & y) / len(x | y) if x | y else 0.0
 
 
 @attrs.frozen(slots=False)

@@ -41,6 +41,7 @@ from offered_lines import parser_of
 from soak import outcomes
 
 from lsp_calib import home
+from lsp_calib.badges import counted
 from lsp_calib.calibration.arrays import group_codes
 from lsp_calib.calibration.validation import bootstrap_mean
 from lsp_calib.characters import shared_ends
@@ -444,9 +445,11 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as name, repository_of(given.repository) as repository:
             counts = asyncio.run(run(repository, wanted, given.seed, Path(name), shows=given.show))
             had = counts.edits if given.once else counts.commits
-            what = "such changes" if given.once else "such commits"
             if had < wanted:
-                print(f"{given.repository} has only {had} {what}; {wanted} were asked for.", file=sys.stderr)
+                found = counted(had, "such change" if given.once else "such commit")
+                print(f"\n{given.repository} has {found} only; {wanted} were asked for.", file=sys.stderr)
+            if not had:
+                return
             if given.once:
                 print_once(counts)
             else:

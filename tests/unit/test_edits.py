@@ -168,6 +168,15 @@ class TestOffers:
         everywhere = list(candidates(history, rules, texts, "here", most=100))
         assert len(everywhere) == 20
 
+    def test_a_place_that_the_user_does_not_want_counts_as_passed_over(self) -> None:
+        history, lines = History(), list(LINES)
+        rules = made(history, lines, 0)
+        texts = {"here": Text(lines)}
+        usual = list(candidates(history, rules, texts, "here"))
+        left = list(candidates(history, rules, texts, "here", refused=lambda *place: place[2].line == 1))
+        assert [one.place.line for one in left] == [2, 3]
+        assert usual[1].features["passed"] == 0.0 < left[0].features["passed"]
+
     def test_all_features_are_finite(self) -> None:
         history, lines = History(), list(LINES)
         rules = made(history, lines, 0)
