@@ -1,8 +1,9 @@
-"""Keys that the user had mapped do without a suggestion what they did before setup()."""
+"""Without a suggestion a key does what the user had mapped it to before, and an Alt key otherwise nothing."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from nvim import NO_NVIM, NO_OLD_NVIM, NVIM, OLD_NVIM, Neovim
@@ -55,10 +56,10 @@ EARLIER = {
 def open_bare(open_editor, folder: Path):
     """Opens an editor without the plugin's setup."""
 
-    def open_(program: str) -> Neovim:
+    def open_(program: str, **options: Any) -> Neovim:
         init = folder / "init.lua"
         init.write_text(f"vim.opt.runtimepath:prepend('{KEYS}') vim.o.swapfile = false")
-        return open_editor(program=program, server="none", home=folder, init=init, attached=False)
+        return open_editor(program=program, server="none", home=folder, init=init, attached=False, **options)
 
     return open_
 
@@ -87,23 +88,67 @@ def test_each_kind_of_earlier_mapping_does_what_it_did(open_bare, program: str) 
     assert not wrong
 
 
+# What a terminal sends for each suggested key: <Esc> and the letter, and one Alt key of its own.
+SENT = {
+    **{f"<M-{letter}>": [f"\x1b{letter}", f"\x1b[{ord(letter)};3u"] for letter in "snpejl"},
+    "<M-Right>": ["\x1b[1;3C", "\x1b\x1b[C"],
+    "<M-Down>": ["\x1b[1;3B", "\x1b\x1b[B"],
+}
+STATE = (
+    "return { vim.api.nvim_buf_get_lines(0, 0, -1, false), vim.api.nvim_get_mode().mode,"
+    " vim.api.nvim_win_get_cursor(0), vim.fn.getreg('\"') }"
+)
+
+
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_keys_without_an_earlier_mapping_are_themselves(open_bare, program: str) -> None:
-    """An Alt key ends insert mode, as Escape does, and is a command there."""
+def test_an_alt_key_that_nobody_has_mapped_does_nothing(open_bare, program: str) -> None:
+    """Neovim alone takes it for Escape and a command: `s` removes a character, `p` puts a line."""
+    nvim = open_bare(program, terminal=True)
+    nvim.lua("require('lsp_calib.keys').set('suggested')")
+    suggested = nvim.lua("return require('lsp_calib.keys').SUGGESTED")
+    assert {*SENT, "<Tab>"} == set(suggested.values())
+    in_normal_mode = nvim.lua(
+        "return vim.tbl_filter(function(key) return vim.fn.maparg(key, 'n') ~= '' end,"
+        " vim.tbl_values(require('lsp_calib.keys').SUGGESTED))"
+    )
+    assert set(in_normal_mode) == {"<M-e>", "<M-j>", "<M-l>"}
+    wrong = {}
+    places = [(key, "i") for key in SENT] + [(key, "n") for key in in_normal_mode]
+    for key, mode in places:
+        for sent in SENT[key]:
+            nvim.lua("vim.fn.setreg('\"', 'a line', 'V') vim.g.reached = 0")
+            begin = "i" if mode == "i" else ""
+            nvim.keys(f"<C-\\><C-N>:%d _<CR>iab cd<CR>ef gh<Esc>gg0ll{begin}")
+            nvim.until("the mode", lambda mode=mode: nvim.lua(STATE)[1] == mode)
+            before = nvim.lua(STATE)
+            nvim.type(sent)
+            # Typed after it: once this is done, the key has been read.
+            nvim.type("\x0f" * (mode == "i") + ":let g:reached = 1\r")
+            nvim.until("the key", lambda: nvim.lua("return vim.g.reached") == 1)
+            nvim.until("a mode", lambda: nvim.lua(STATE)[1] in "in")
+            if (after := nvim.lua(STATE)) != before:
+                wrong[key, sent, mode] = (before, after)
+    assert not wrong
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_another_key_is_itself(open_bare, program: str) -> None:
     nvim = open_bare(program)
     nvim.lua("vim.cmd.imapclear()")
-    keys = nvim.lua("return vim.tbl_values(require('lsp_calib.keys').SUGGESTED)")
-    assert len(keys) == 9
+    keys = {"accept": "<Tab>", "word": "<C-t>", "line": "<C-e>", "next": "<Right>"}
+    before = {key: typed(nvim, f"x{key}y") for key in keys.values()}
+    table = ", ".join(f"{name} = '{key}'" for name, key in keys.items())
+    nvim.lua(f"require('lsp_calib.keys').set({{ {table} }})")
+    assert {key: typed(nvim, f"x{key}y") for key in keys.values()} == before
+    assert before["<Tab>"] == ["x\ty"]
 
-    def does(key: str) -> tuple[list[str], str]:
-        nvim.lua("vim.fn.setreg('\"', '')")  # as a command, some keys delete or put
-        lines = typed(nvim, f"x{key}y<Esc>")
-        return lines, nvim.lua("return vim.api.nvim_get_mode().mode")
 
-    before = {key: does(key) for key in keys}
-    nvim.lua("require('lsp_calib.keys').set('suggested')")
-    assert {key: does(key) for key in keys} == before
-    assert before["<Tab>"][0] == ["x\ty"]
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_an_earlier_mapping_of_normal_mode_does_what_it_did(open_bare, program: str) -> None:
+    nvim = open_bare(program)
+    nvim.lua("vim.cmd('nnoremap <M-j> Aend<Esc>') require('lsp_calib.keys').set('suggested')")
+    nvim.keys("<Esc>:%d _<CR>ia<Esc><M-j>")
+    nvim.until("what was mapped", lambda: nvim.lines() == ["aend"])
 
 
 @pytest.mark.skipif(not NVIM, reason=NO_NVIM)

@@ -168,3 +168,17 @@ def test_where_there_is_nothing_to_offer_it_is_not_asked_more_with_every_key(nvi
     assert nvim.lua("return _G.asked") == 0
     assert not nvim.lua(f"return {menu}.is_on(vim.api.nvim_get_current_buf())")
     assert nvim.lua(f"return {menu}.is_on(999)") is True
+
+
+@pytest.mark.parametrize("keys", ["<M-n>", "<Esc>:LspCalib trigger<CR>"])
+def test_asked_for_by_hand_the_menu_opens(nvim: Neovim, keys: str) -> None:
+    nvim.keys(":LspCalib toggle<CR>")
+    nvim.says("suggestions are off here")
+    nvim.keys("GA    re")
+    time.sleep(1)
+    assert not nvim.lua(ITEMS)
+    nvim.keys(keys)
+    (first, *_) = nvim.until("a menu", lambda: nvim.lua(ITEMS))
+    assert first["word"] == "return first * second"
+    nvim.keys("<M-n><C-y>")
+    nvim.until("its item in the line", lambda: nvim.line() == "    return first * second")

@@ -266,6 +266,41 @@ def test_alternatives_are_stepped_through_and_accepted(nvim: Neovim) -> None:
     nvim.until("the second in the line", lambda: nvim.line() == "    return second * first")
 
 
+@pytest.fixture
+def paused(open_scripted) -> Neovim:
+    """No suggestion comes by itself."""
+    editor = open_scripted(SCRIPT)
+    editor.keys(":LspCalib pause<CR>")
+    editor.says("paused until")
+    return editor
+
+
+@pytest.mark.parametrize("keys", ["<M-n>", "<Cmd>LspCalib trigger<CR>", "<Esc>:LspCalib trigger<CR>"])
+def test_asked_for_by_hand_it_comes_with_alternatives(paused: Neovim, keys: str) -> None:
+    """From normal mode, insert mode begins behind the cursor."""
+    paused.keys("G$A    re")
+    time.sleep(0.6)
+    assert not paused.ghosts()
+    assert paused.suggested(keys)[0] == REST
+    paused.lua("vim.lsp.get_clients()[1].request = function() return false end")  # they are there already
+    paused.keys("<M-n>")
+    paused.until("the next one", lambda: paused.ghost().startswith("turn second * first"))
+    paused.keys("<Tab>")
+    paused.until("it in the line", lambda: paused.line() == "    return second * first")
+
+
+def test_asked_for_by_hand_and_nothing_to_offer_the_reason_is_told(paused: Neovim) -> None:
+    paused.keys("G$A    xy<M-n>")
+    paused.says("The model has nothing to add here.")
+    assert paused.line() == "    xy"
+    assert paused.lua("return vim.api.nvim_get_mode().mode") == "i"
+
+
+def test_what_cannot_be_asked_for_is_told(paused: Neovim) -> None:
+    paused.keys(":LspCalib toggle<CR>:LspCalib trigger<CR>")
+    paused.says("no suggestion can be asked for here")
+
+
 # A list in a window of its own, as many plugins have it: it takes insert mode away.
 WINDOW = """
 vim.ui.select = function(items, options, done)

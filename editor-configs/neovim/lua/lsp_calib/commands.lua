@@ -123,6 +123,11 @@ local subcommands = {
   end },
   health = { desc = 'look for what does not work', run = function() vim.cmd.checkhealth('lsp_calib') end },
   -- For mappings in insert mode, as <Cmd>LspCalib word<CR>.
+  trigger = { desc = 'ask for a suggestion at the cursor, with alternatives', run = function()
+    if not require('lsp_calib').trigger() then
+      answer('no suggestion can be asked for here: no server runs, or :LspCalib toggle has switched it off.')
+    end
+  end },
   accept = do_suggestion('accept'), word = do_suggestion('accept_word'), line = do_suggestion('accept_line'),
   sure = do_suggestion('accept_sure'),
   next = do_suggestion('next'), prev = do_suggestion('prev'), dismiss = do_suggestion('dismiss'),

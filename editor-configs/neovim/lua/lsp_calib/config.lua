@@ -15,13 +15,17 @@ local function start()
   status.suggestions().start(group)
   cursor.start(group)
   next_edit.start(group)
+  require('lsp_calib.loading').start(group)
   vim.api.nvim_create_autocmd('ColorScheme', { group = group, callback = badges.set_highlights })
   vim.api.nvim_create_autocmd('LspProgress', { group = group, callback = status.on_progress })
 end
 
 local function on_message(_, params)
   local levels = { vim.log.levels.ERROR, vim.log.levels.WARN }
-  notice.pass_on(params.message, levels[params.type] or vim.log.levels.INFO)
+  -- Without a model there is one thing to do, and it has to be in sight.
+  local pull = params.message:match('Run `(lsp%-calib models pull [^`]+)`')
+  local short = pull and ('no model. Run `%s`'):format(pull)
+  notice.pass_on(params.message, levels[params.type] or vim.log.levels.INFO, short)
 end
 
 local function on_exit(code, signal, client_id)
@@ -65,7 +69,7 @@ local function init_options(settings)
   return { trusted = vim.tbl_deep_extend('force', own, settings.trusted or {}) }
 end
 
---- The configuration. opts: cmd and settings, as setup() takes them.
+--- The configuration. opts: cmd, settings and progress, as setup() takes them.
 function M.make(opts)
   opts = opts or {}
   local cmd = opts.cmd or CMD
@@ -77,7 +81,7 @@ function M.make(opts)
   vim.schedule(M.check_program)
   M.made = { -- no filetypes: all of them
     cmd = cmd, root_markers = { '.git' }, init_options = init_options(opts.settings or {}),
-    capabilities = capabilities(),
+    capabilities = capabilities(), progress = opts.progress ~= false,
     handlers = { ['lsp-calib/status'] = status.on_status, ['window/showMessage'] = on_message },
     on_init = function(client)
       start()

@@ -6,15 +6,16 @@ local function suggestions() return require('lsp_calib.status').suggestions() en
 --- Start the server, now and in buffers to come. opts, all optional:
 ---   cmd       the server's command line, { 'lsp-calib', 'serve', '--trust-editor' }
 ---   settings  the server's settings, such as { tiers = { preset = 'cautious' } }
----   keys      'suggested', or a table with some of accept, word, line, sure, next, prev, dismiss, go, apply; none are set
----             otherwise
+---   progress  false: do not show that the model is being loaded
+---   keys      'suggested', or a table with some of trigger, accept, word, line, sure, next, prev, dismiss, go, apply; none
+---             are set otherwise
 function M.setup(opts)
   opts = opts or {}
   require('lsp_calib.commands').register()
   for key in vim.spairs(opts) do
-    if not vim.list_contains({ 'cmd', 'settings', 'keys' }, key) then
+    if not vim.list_contains({ 'cmd', 'settings', 'progress', 'keys' }, key) then
       require('lsp_calib.notice').tell(
-        ('setup() has no key %q; it takes cmd, settings and keys. Server settings stand in `settings`.'):format(key),
+        ('setup() has no key %q; it takes cmd, settings, progress and keys. Server settings stand in `settings`.'):format(key),
         vim.log.levels.WARN)
     end
   end
@@ -33,6 +34,29 @@ function M.accept_line() return suggestions().accept_line() end
 
 --- Accept the part of it that can be trusted.
 function M.accept_sure() return suggestions().accept_sure() end
+
+--- Insert mode behind the cursor, as by `a`.
+local function append()
+  local row, col = unpack(vim.api.nvim_win_get_cursor(0))
+  local rest = vim.api.nvim_get_current_line():sub(col + 1)
+  local character = vim.fn.matchstr(rest, '^.')
+  if rest == character then return vim.cmd('startinsert!') end
+  vim.api.nvim_win_set_cursor(0, { row, col + #character })
+  vim.cmd.startinsert()
+end
+
+--- Ask for a suggestion by hand, with its alternatives; of one on screen show the next alternative. In normal mode insert
+--- mode begins behind the cursor. False where there is no server, or suggestions are off.
+function M.trigger()
+  local client = require('lsp_calib.server').of(0)
+  if not client or not vim.bo.modifiable or not suggestions().can_ask(vim.api.nvim_get_current_buf()) then return false end
+  if vim.api.nvim_get_mode().mode ~= 'n' then return suggestions().trigger() end
+  vim.api.nvim_create_autocmd('InsertEnter', { buffer = 0, once = true, callback = function()
+    vim.schedule(function() suggestions().trigger() end)
+  end })
+  append()
+  return true
+end
 
 --- Show the next or the previous alternative.
 function M.next() return suggestions().select(1) end

@@ -7,6 +7,7 @@ local ghost_ns = api.nvim_create_namespace('nvim.lsp.inline_completion') -- wher
 local asked, answers = {}, {} -- by buffer: the latest request; the latest answer and the request it belongs to
 local draw -- the badge of a buffer
 local want_more = {} -- by buffer: what to do once the alternatives are there, which the next request asks for
+local by_hand = {} -- by buffer: whether the next request is one that the user has asked for
 local last, showing = {}, {} -- by buffer: the suggestion that was on screen last; the badge that is there now
 
 --- Neovim's mark for the suggestion on screen, ours or another server's, and what it shows of it; nil if it is nothing.
@@ -246,6 +247,17 @@ local function with_alternatives(done)
   return true
 end
 
+--- Ask for a suggestion now, with its alternatives; of one on screen show the next alternative. False where suggestions
+--- are off. Where there is none the server's reason is told.
+function M.trigger()
+  local buf = api.nvim_get_current_buf()
+  if M.select(1) then return true end
+  if not M.can_ask(buf) then return false end
+  by_hand[buf] = true
+  vim.schedule(function() ask(buf) end)
+  return true
+end
+
 --- Step through the alternatives; the first step asks for them. False if there is no suggestion.
 function M.select(count)
   local buf = api.nvim_get_current_buf()
@@ -296,9 +308,10 @@ function M.watch(client)
       return request(self, method, params, handler, buf)
     end
     local more = to_come(buf) and want_more[buf] -- that wish ends with the suggestion
-    local this = { cursor = api.nvim_win_get_cursor(0), behind = behind(), more = more, client = self.id }
-    asked[buf], want_more[buf] = this, nil
-    if this.more then params.context.triggerKind = vim.lsp.protocol.InlineCompletionTriggerKind.Invoked end
+    local this = { cursor = api.nvim_win_get_cursor(0), behind = behind(), more = more, by_hand = by_hand[buf],
+      client = self.id }
+    asked[buf], want_more[buf], by_hand[buf] = this, nil, nil
+    if this.more or this.by_hand then params.context.triggerKind = vim.lsp.protocol.InlineCompletionTriggerKind.Invoked end
     return request(self, method, params, function(err, result, ctx)
       if result or asked[buf] == this then -- a null for an older request is no news
         this.items = result and (result.items or result) or {}
@@ -307,6 +320,7 @@ function M.watch(client)
         handler(nil, this.items, ctx)
         draw(buf)
         if this.more and #this.items > 1 and on_screen(buf) then this.more() end
+        if this.by_hand and #this.items == 0 then server.say_why_nothing(buf) end
       end
     end, buf)
   end
@@ -327,6 +341,7 @@ function M.toggle()
 end
 
 function M.is_on(buf) return inline.is_enabled({ bufnr = buf }) end
+M.can_ask = M.is_on -- Neovim itself asks
 
 --- The suggestion that was on screen last in a buffer.
 function M.last(buf) return last[buf] end
@@ -337,11 +352,14 @@ function M.badge(buf) return showing[buf] or '' end
 --- Keep badges in their places. group: an autocommand group.
 function M.start(group)
   api.nvim_create_autocmd({ 'CursorMovedI', 'TextChangedI', 'TextChangedP', 'InsertLeave', 'LspDetach' }, {
-    group = group, callback = function(ev) -- draw once Neovim has moved the suggestion, or taken it away
+    group = group, callback = function(ev)
+      if ev.event == 'InsertLeave' then by_hand[ev.buf] = nil end
+      -- Draw once Neovim has moved the suggestion, or taken it away.
       if answers[ev.buf] then vim.schedule(function() draw(ev.buf) end) end
     end })
   api.nvim_create_autocmd('BufWipeout', { group = group, callback = function(ev)
-    asked[ev.buf], answers[ev.buf], want_more[ev.buf], last[ev.buf], showing[ev.buf] = nil, nil, nil, nil, nil
+    asked[ev.buf], answers[ev.buf], want_more[ev.buf], by_hand[ev.buf] = nil, nil, nil, nil
+    last[ev.buf], showing[ev.buf] = nil, nil
   end })
 end
 

@@ -4,8 +4,10 @@ M.SUGGESTED = { accept = '<Tab>', word = '<M-Right>', line = '<M-Down>', sure = 
   dismiss = '<M-e>', go = '<M-j>', apply = '<M-l>' }
 M.set_by_setup = {}
 
--- By name: the function of lsp_calib, what it is for, and in which modes; insert mode alone unless said.
+-- By name: the function of lsp_calib, what it is for, and in which modes; insert mode alone unless said. All but trigger
+-- have a suggested key.
 M.actions = {
+  trigger = { 'trigger', 'Ask for a suggestion, and for alternatives' },
   accept = { 'accept', 'Accept the suggestion' },
   word = { 'accept_word', 'Accept the next word of the suggestion' },
   line = { 'accept_line', 'Accept the next line of the suggestion' },
@@ -35,14 +37,27 @@ end
 --- Text with <Names> of keys as the value of an expression mapping: Neovim itself escapes a byte 0x80 in it.
 local function typed(text) return (vim.keycode(text):gsub('\128\254X', '\128')) end
 
+--- Whether a key is pressed with Alt. raw: the key, as Neovim reads it.
+local function has_alt(raw)
+  local modifiers = raw:match('^\128\252(.)')
+  return modifiers ~= nil and bit.band(modifiers:byte(), 8) ~= 0
+end
+
+--- What a key that nobody has mapped does without us, as keys.
+local function unmapped(name, key, raw)
+  if name == 'accept' and key == '<Tab>' and vim.snippet.active({ direction = 1 }) then
+    return typed('<Cmd>lua vim.snippet.jump(1)<CR>')
+  end
+  if not has_alt(raw) then return raw end
+  -- Neovim reads an Alt key as <Esc> and the key: it would end insert mode, and then run a command that nobody meant,
+  -- such as `s`, which removes a character. So it does nothing, or asks for the first of the alternatives.
+  if name == 'next' then require('lsp_calib').trigger() end
+  return ''
+end
+
 --- What a key does without us, as keys. map: its earlier mapping.
 local function otherwise(name, mode, key, raw, map)
-  if not map then
-    local jumps = name == 'accept' and key == '<Tab>' and vim.snippet.active({ direction = 1 })
-    -- Without a mapping an Alt key is <Esc> and the key. Neovim reads it so only when it is typed: what a mapping
-    -- returns would put in the letter.
-    return jumps and typed('<Cmd>lua vim.snippet.jump(1)<CR>') or (raw:gsub('^\128\252\8', '\27'))
-  end
+  if not map then return unmapped(name, key, raw) end
   if map.expr == 1 then
     local found
     if map.callback then found = map.callback() else found = vim.api.nvim_eval(typed(map.rhs)) end
@@ -83,13 +98,14 @@ local function map_in(mode, name, key)
   })
 end
 
---- Map keys; where there is nothing that one is for, it does what it does otherwise.
+--- Map keys; where there is nothing that one is for, it does what it was mapped to before. An Alt key without an earlier
+--- mapping then does nothing, and another key what Neovim does with it.
 --- keys: 'suggested', or a table such as { accept = '<C-y>' }.
 function M.set(keys)
   for name, key in pairs(keys == 'suggested' and M.SUGGESTED or keys or {}) do
     local action = M.actions[name]
     if not action then
-      error(('lsp_calib: there is no key %q; there are accept, word, line, sure, next, prev, dismiss, go, apply'):format(name))
+      error(('lsp_calib: there is no key %q; there are trigger, accept, word, line, sure, next, prev, dismiss, go, apply'):format(name))
     end
     if key then
       M.set_by_setup[name] = key

@@ -49,6 +49,7 @@ local function ask(buf, kind, tries, mine)
     if err or moved or api.nvim_get_mode().mode ~= 'i' or vim.fn.pumvisible() == 1 then return end
     local items = type(result) == 'table' and (result.items or result) or {}
     if #items > 0 then return show(buf, items, client.offset_encoding) end
+    if tries == TIMES and kind == INVOKED then server.say_why_nothing(buf) end
     if tries < TIMES then vim.defer_fn(function() ask(buf, kind, tries + 1, mine) end, AGAIN) end
   end, buf)
 end
@@ -85,6 +86,9 @@ function M.select(count)
   return true
 end
 
+--- Open the menu now, with alternatives; in one that is open select the next item. Always true.
+function M.trigger() return M.select(1) or M.complete() end
+
 --- Close the menu. False if ours is not open.
 function M.dismiss()
   if not is_open() then return false end
@@ -99,6 +103,7 @@ function M.accept_sure() return false end
 function M.watch() end
 function M.attach() end
 function M.is_on(buf) return not off[buf] end
+function M.can_ask() return true end
 function M.last(buf) return M.shown and M.shown.buf == buf and M.shown.suggestion or nil end
 function M.badge(buf)
   if not M.shown or M.shown.buf ~= buf or not is_open() then return '' end

@@ -41,4 +41,11 @@ function M.execute(name, arguments, done, failed)
   end, vim.api.nvim_get_current_buf()) -- with 0, changes of the buffer that wait to be sent would come after it
 end
 
+--- Tell why the last request in a buffer got no suggestion.
+function M.say_why_nothing(buf)
+  M.execute('explain', { { uri = vim.uri_from_bufnr(buf) } }, function(result)
+    if result then notice.tell(result.message) end
+  end, function() end)
+end
+
 return M

@@ -1,6 +1,6 @@
 -- What each server last said of its state, and a few words of it for the status line.
 local M = {}
-local badges, server = require('lsp_calib.badges'), require('lsp_calib.server')
+local badges, loading, server = require('lsp_calib.badges'), require('lsp_calib.loading'), require('lsp_calib.server')
 local statuses, progress = {}, {} -- by client id; of loading, in words
 
 --- Neovim 0.12 has ghost text; before, there is the menu.
@@ -9,6 +9,7 @@ function M.suggestions() return require(vim.lsp.inline_completion and 'lsp_calib
 --- The handler of `lsp-calib/status`.
 function M.on_status(_, status, ctx)
   statuses[ctx.client_id] = status
+  loading.update(ctx.client_id, status, progress[ctx.client_id])
   vim.g.lsp_calib_status = 'lsp-calib: ' .. M.words(status)
   vim.cmd.redrawstatus()
 end
@@ -16,6 +17,7 @@ end
 --- A server has gone.
 function M.gone(client_id)
   statuses[client_id], progress[client_id] = nil, nil
+  loading.gone(client_id)
   vim.g.lsp_calib_status = 'lsp-calib: ' .. badges.words('stopped')
   vim.schedule(vim.cmd.redrawstatus)
 end
@@ -56,6 +58,7 @@ function M.on_progress(ev)
   if not client or client.name ~= server.NAME or type(value) ~= 'table' then return end
   local share = type(value.percentage) == 'number' and ('%d %%'):format(value.percentage) or '…'
   progress[client.id] = value.kind ~= 'end' and share or nil
+  if statuses[client.id] then loading.update(client.id, statuses[client.id], progress[client.id]) end
   vim.cmd.redrawstatus()
 end
 
