@@ -203,16 +203,19 @@ _SHARE = _kind(
 class Setting:
     """A setting as its users know it.
 
-    key: its name in a configuration, with dots. kind: the values it takes. meaning: its purpose, a clause of
-    Markdown. unset: the effect of leaving it unset, if the default does not say it. option, variable: its
-    option of the command line, its environment variable. see: the page of the documentation with more, a
-    Markdown link. in_workspace: whether a workspace can set it. attribute, default: of the field that holds
-    it.
+    key: its name in a configuration, with dots. kind: the values it takes. title: its name for people, for
+    pages of settings. meaning: its purpose, a clause of Markdown. choices: of an enumeration, a name for each
+    value, and after a colon its effect, in Markdown. unset: the effect of leaving it unset, if the default
+    does not say it. option, variable: its option of the command line, its environment variable. see: the page
+    of the documentation with more, a Markdown link. in_workspace: whether a workspace can set it. attribute,
+    default: of the field that holds it.
     """
 
     key: str
     kind: Kind
+    title: str
     meaning: str
+    choices: tuple[str, ...] = ()
     unset: str = ""
     option: str = ""
     variable: str = ""
@@ -222,9 +225,9 @@ class Setting:
     default: Any = None
 
 
-def _setting(key: str, kind: Kind, default: Any, meaning: str, **more: Any) -> Any:
+def _setting(key: str, kind: Kind, default: Any, title: str, meaning: str, **more: Any) -> Any:
     """A field that declares a setting."""
-    declared = Setting(key, kind, meaning, default=default, **more)
+    declared = Setting(key, kind, title, meaning, default=default, **more)
     converter: Any = tuple if isinstance(default, tuple) else None
     return attrs.field(default=default, converter=converter, metadata={"setting": declared})
 
@@ -242,18 +245,26 @@ class Settings:
     """
 
     inline_completion: bool = _setting(
-        "inlineCompletion.enabled", _SWITCH, True, "completions as ghost text", in_workspace=True
+        "inlineCompletion.enabled",
+        _SWITCH,
+        True,
+        "Completions as ghost text",
+        "completions as ghost text",
+        in_workspace=True,
     )
     completion: Literal["auto", True, False] = _setting(
         "completion.enabled",
         _one_of("auto", True, False),
         "auto",
-        'completions in the completion menu; `"auto"`: where the editor has no ghost text',
+        "Completions in the menu",
+        "completions in the completion menu",
+        choices=("Automatic: where the editor has no ghost text", "On", "Off"),
     )
     multiline: bool = _setting(
         "multiline",
         _SWITCH,
         False,
+        "Blocks of several lines",
         "on an empty line, suggest a block of up to 12 lines that ends with its scope, instead of one line",
         see="[Blocks](#blocks)",
     )
@@ -261,14 +272,20 @@ class Settings:
         "window",
         _one_of("auto", "small", "large"),
         "auto",
-        "how much the model is shown: `small`, some 40 lines; `large`, twice as many, and pieces of other "
-        'files for models that know of files; `"auto"`: large where a calibrator knows it',
+        "Code that the model is shown",
+        "how much code the model is shown",
+        choices=(
+            "Automatic: `large` where a calibrator knows it",
+            "Small: some 40 lines",
+            "Large: twice as many, and pieces of other files for models that know of files",
+        ),
         see="[The window](#the-window)",
     )
     prefetch: bool = _setting(
         "prefetch.enabled",
         _SWITCH,
         True,
+        "Work ahead where the cursor rests",
         "while the cursor rests, evaluate the text around it, so that the first key waits less, and complete "
         "the line after an accepted suggestion; not on battery",
         see="[When the model is asked](#when-the-model-is-asked)",
@@ -277,6 +294,7 @@ class Settings:
         "nextEdit.enabled",
         _SWITCH,
         True,
+        "The next edit",
         "offer a change that you have made in a line where it probably belongs next; no model is asked",
         see="[The next edit](#the-next-edit)",
     )
@@ -284,6 +302,7 @@ class Settings:
         "languages",
         _list(_accepted(is_choice), 'language identifiers such as "go"; "*" for all but text', 200),
         (ANY,),
+        "Languages",
         'the languages whose documents get completions without being asked; `"*"` stands for all but '
         "text such as Markdown and commit messages",
         see="[When the model is asked](#when-the-model-is-asked)",
@@ -293,8 +312,9 @@ class Settings:
         "comments",
         _one_of("on", "hand", "off"),
         None,
-        "completions where the cursor stands in a comment or a documentation string: `on`: as elsewhere; "
-        "`hand`: those that you ask for by hand; `off`: none",
+        "Completions in comments",
+        "completions where the cursor stands in a comment or a documentation string",
+        choices=("On: as elsewhere", "By hand: those that you ask for by hand", "Off: none"),
         unset="by the model: `on` for those whose card says so (code models), `hand` for others",
         see="[When the model is asked](#when-the-model-is-asked)",
     )
@@ -302,6 +322,7 @@ class Settings:
         "hideBelow",
         _share_or_off(),
         None,
+        "Hide unlikely completions",
         "completions that are less likely than this to survive are not shown, except one in a hundred and "
         "those that you ask for by hand; 0 or `false`: everything is shown. To survive is to be kept, as it "
         "is or after an edit of at most half of it. Of a model without labels of that nothing is hidden",
@@ -312,33 +333,45 @@ class Settings:
         "sure",
         _one_of("mark", "cut", "off"),
         "mark",
+        "The sure beginning of a line",
         "the beginning of a line that is as likely to be right as what is accepted, where the whole line is "
-        "not: `mark` names its end; `cut` offers it alone; `off`: nothing is said of it",
+        "not",
+        choices=("Mark: its end is named", "Cut: it is offered alone", "Off: nothing is said of it"),
         see="[How far a line can be trusted](confidence.md#how-far-a-line-can-be-trusted)",
     )
     hover: bool = _setting(
         "hover.enabled",
         _SWITCH,
         True,
+        "Summaries in the hover",
         "summaries in the hover, on the lines of a signature and on the name of a called function of the "
         "same file",
         see="[Summaries](summaries.md)",
     )
     code_lens: bool = _setting(
-        "codeLens.enabled", _SWITCH, False, "a line above each function with its summary and the tier"
+        "codeLens.enabled",
+        _SWITCH,
+        False,
+        "Summaries above functions",
+        "a line above each function without documentation, with its summary and the tier",
     )
     diagnostics: bool = _setting(
         "diagnostics.enabled",
         _SWITCH,
         True,
+        "Marks on inserted suggestions",
         "mark inserted suggestions until they are changed, reviewed or saved",
     )
     policy: Literal["threshold", "risk"] | None = _setting(
         "tiers.policy",
         _one_of("threshold", "risk"),
         None,
-        "how tiers follow from probabilities: by `threshold`; by `risk`: accept only where a certificate "
-        "limits the share of wrong ones",
+        "How tiers are decided",
+        "how tiers follow from probabilities",
+        choices=(
+            "Threshold: by the thresholds of the preset, or your own",
+            "Risk: accept only where a certificate limits the share of wrong ones",
+        ),
         unset='`"threshold"`',
         see="[Tiers](tiers.md)",
     )
@@ -346,19 +379,29 @@ class Settings:
         "tiers.preset",
         _one_of("cautious", "balanced", "lenient"),
         None,
-        "the thresholds of the tiers: `cautious` for critical code (accept from 90 %, reject below 40 %); "
-        "`balanced` for accepting at a glance (78 %, 25 %); `lenient` for lines that you read anyway "
-        "(66 %, 10 %). With the policy `risk` also the certificate's limit: at most 5, 10 or 20 % wrong",
+        "How strict the tiers are",
+        "the thresholds of the tiers, and with the policy `risk` the certificate's limit",
+        choices=(
+            "Cautious: for critical code (accept from 90 %, reject below 40 %, at most 5 % wrong)",
+            "Balanced: for accepting at a glance (78 %, 25 %, 10 %)",
+            "Lenient: for lines that you read anyway (66 %, 10 %, 20 %)",
+        ),
         unset='`"balanced"`',
         see="[Tiers](tiers.md)",
     )
     accept_from: float | None = _setting(
-        "tiers.acceptFrom", _SHARE, None, "the lowest probability of the tier accept", unset="the preset's"
+        "tiers.acceptFrom",
+        _SHARE,
+        None,
+        "Accept from",
+        "the lowest probability of the tier accept",
+        unset="the preset's",
     )
     reject_below: float | None = _setting(
         "tiers.rejectBelow",
         _SHARE,
         None,
+        "Reject below",
         "probabilities below this one are of the tier reject",
         unset="the preset's",
     )
@@ -366,6 +409,7 @@ class Settings:
         "tiers.overrides",
         _overrides(),
         (),
+        "Stricter tiers in some places",
         "stricter tiers for a language or for documents at a path, whatever the policy says; those from all "
         "places count together",
         see="[Overrides](tiers.md#overrides)",
@@ -374,28 +418,41 @@ class Settings:
         "confidence.measure",
         _one_of("best", "geometric-mean"),
         "best",
-        "the evidence for the confidence: `best`: everything known of a line; `geometric-mean`: the mean "
-        "probability of its first tokens",
+        "Evidence for the confidence",
+        "the evidence for the confidence",
+        choices=(
+            "Best: everything known of a line",
+            "Geometric mean: the mean probability of its first tokens",
+        ),
         see="[What the numbers mean](confidence.md)",
     )
     auto_refit: bool = _setting(
         "autoRefit",
         _SWITCH,
         True,
+        "Refit by itself",
         "refit by itself, in a pause, once 30 lines and a fifth more have labels than at the last refit",
         see="[Your own](confidence.md#your-own)",
     )
-    feedback: bool = _setting("feedback.enabled", _SWITCH, True, "remember what became of suggestions")
+    feedback: bool = _setting(
+        "feedback.enabled",
+        _SWITCH,
+        True,
+        "Learn from what you keep",
+        "remember on this machine what became of suggestions, to learn from it",
+    )
     retention_days: int = _setting(
         "feedback.retentionDays",
         _whole_number(1, 36_500),
         365,
+        "Days that feedback is kept",
         "for how many days feedback is kept; older feedback is deleted, a little at a time",
     )
     exclude: tuple[str, ...] = _setting(
         "exclude",
         _list(_accepted(is_pattern), 'patterns such as "generated/**"', 200),
         (),
+        "Excluded documents",
         "patterns of documents that no model may see, besides files that hold secrets (`.env`, keys); "
         "patterns from all places count together",
         see="[Excluded documents](#excluded-documents)",
@@ -405,6 +462,7 @@ class Settings:
         "model",
         _TEXT,
         None,
+        "Model",
         "a model's name, or the absolute path of a GGUF file",
         unset="the best installed one",
         option="--model",
@@ -415,6 +473,7 @@ class Settings:
         "threads",
         _whole_number(0, 512),
         0,
+        "Threads",
         "the most threads to decode with; 0: automatic. Fewer are used beside other busy programs",
         option="--threads",
     )
@@ -422,6 +481,7 @@ class Settings:
         "gpuLayers",
         _LAYERS,
         None,
+        "Layers on the GPU",
         "layers to put on the GPU; 0: none. By default, if the engine finds a GPU, it tries the model there "
         "and on the processor, and uses the faster one",
         unset='`"auto"`',
@@ -431,6 +491,7 @@ class Settings:
         "cacheMb",
         _whole_number(0, 100_000),
         CACHE_MB,
+        "Memory for places you have left",
         "the most megabytes of memory for what the model has evaluated at places you have left: going back "
         "to one costs next to nothing. 0: nothing is kept",
         see="[What is not computed again](engine.md#what-is-not-computed-again)",
@@ -439,6 +500,7 @@ class Settings:
         "remote.url",
         _url(),
         None,
+        "Remote server",
         "an OpenAI-compatible server to ask instead of a model on this machine",
         unset="none",
         option="--remote",
@@ -449,6 +511,7 @@ class Settings:
         "remote.model",
         _TEXT,
         None,
+        "Remote model",
         "the server's name for the model, or that of a card",
         unset="the only one there",
         variable="LSP_CALIB_REMOTE_MODEL",
@@ -457,6 +520,7 @@ class Settings:
         "remote.keyFile",
         _TEXT,
         None,
+        "File of the remote server's key",
         "the absolute path of a file with the server's key that nobody else can read",
         unset="none",
     )

@@ -21,14 +21,17 @@ def models() -> None:
 @models.command("list")
 @json_option
 def models_list(as_json: bool) -> None:
-    """Known models: installed or not, licence, memory, speed."""
-    from lsp_calib.commands.models import HEADER, recommended, row
+    """Known models: installed or not, licence, memory, share of lines right, speed."""
+    from lsp_calib.commands.models import HEADER, quality, recommended, row
     from lsp_calib.inference.models.inventory import encoders, inventory
 
     models = inventory()
     best = recommended(models)
     entries = [*models, *encoders()]
-    wire = [{**entry.to_wire(), "recommended": entry.card.name == best} for entry in entries]
+    wire = [
+        {**entry.to_wire(), "quality": quality(entry.card.name), "recommended": entry.card.name == best}
+        for entry in entries
+    ]
     show_sentences(wire, [HEADER, *(row(entry, best) for entry in entries)], as_json=as_json)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from importlib.util import find_spec
 from typing import Any
@@ -27,24 +28,37 @@ Outcome = tuple[dict[str, Any], list[str]]
 """The result of a command: for `--json`, and as sentences for people."""
 
 
-HEADER = f"{'name':20}  {'download':>8}  {'weights':7}  {'licence':18}  {'memory':>7}  {'':13}  here"
+HEADER = (
+    f"{'name':20}  {'download':>8}  {'weights':7}  {'licence':18}  {'memory':>7}  {'':13}  {'right':>5}  here"
+)
 """Above the rows of a list."""
 
 
 def recommended(entries: Iterable[Entry]) -> str | None:
     """The first model, in order of preference, that fits in memory, has shipped calibrators, and was not
     measured to be too slow here."""
-    calibrated = {path.name for path in (home.shipped_models() / "calibrators").glob("line-*.json")}
     return next(
         (
             one.card.name
             for one in entries
             if one.fits is not False
-            and f"line-{one.card.name}-large.json" in calibrated
+            and quality(one.card.name) is not None
             and (one.speed is None or one.speed.quick_enough)
         ),
         None,
     )
+
+
+def quality(name: str) -> dict[str, Any] | None:
+    """{right, n}: the share of n Python lines that a model wrote as they were; None where it is not measured.
+
+    These are the lines that the model's shipped calibrator was fitted on.
+    """
+    path = home.shipped_models() / "calibrators" / f"line-{name}-large.json"
+    if not path.is_file():
+        return None
+    fitted = json.loads(path.read_text("utf-8"))
+    return {"right": round(fitted["nCorrect"] / fitted["n"], 3), "n": fitted["n"]}
 
 
 def row(entry: Entry, best: str | None = None) -> str:
@@ -54,12 +68,14 @@ def row(entry: Entry, best: str | None = None) -> str:
     state = (entry.fault and "damaged") or ("installed" if entry.installed else "-")
     needs = f"{entry.needs / 1e9:4.1f} GB"
     fits = {True: "fits", False: "too large now", None: ""}[entry.fits]
+    measured = quality(card.name)
+    right = "-" if measured is None else f"{measured['right']:.0%}"
     slow = "" if speed is None or speed.quick_enough else "slow here: "
     pace = f"{slow}{1e3 * speed.p50:.0f} ms a key" if speed else ""
     bits = f"8-bit weights of {entry.eight_bit / 1e6:.0f} MB" if entry.eight_bit else ""
     pace = ", ".join(word for word in (pace, bits, "recommended" if card.name == best else "") if word)
     columns = (f"{card.name:20}", f"{size:>8}", f"{card.quantisation:7}", f"{card.licence:18}")
-    return "  ".join((*columns, needs, f"{fits:13}", f"{state:9}", pace)).rstrip()
+    return "  ".join((*columns, needs, f"{fits:13}", f"{right:>5}", f"{state:9}", pace)).rstrip()
 
 
 def pull_model(name: str, say: Say, *, quiet: bool) -> Outcome:

@@ -375,7 +375,7 @@ class Summaries:
         return types.Hover(types.MarkupContent(style.kind, text), target.range)
 
     async def lenses(self, uri: str) -> list[types.CodeLens] | None:
-        """What is known; nothing is made for it: a click does."""
+        """The known summaries of functions without documentation. Nothing is made for it: a click does."""
         document = self._connection.open_document(uri)
         if document is None or not self._connection.settings.code_lens:
             return None
@@ -383,7 +383,7 @@ class Summaries:
             return None
         await parse(document)
         found = []
-        for function in functions_of(document)[:_MOST_LENSES]:
+        for function in _undocumented(functions_of(document))[:_MOST_LENSES]:
             target = Target.at_its_heading(document, function)
             known, start = self.requests.known(target), target.range.start
             title = _UNKNOWN if known is None else _title(known.suggestion)
@@ -578,8 +578,11 @@ class Summaries:
         if not self._goes_ahead(language) or sum(map(len, document.bare_lines)) > _LARGEST:
             return
         await parse(document)
+        wanted = functions_of(document)
+        if not self._shows_hovers:
+            wanted = _undocumented(wanted)
         try:
-            for function in _near(functions_of(document), place[1]):
+            for function in _near(wanted, place[1]):
                 if not self._goes_ahead(language):
                     return
                 await self.requests.prepare(Target.at_its_heading(document, function))
@@ -587,11 +590,16 @@ class Summaries:
             self.requests.give_way()
             raise
 
+    @property
+    def _shows_hovers(self) -> bool:
+        """Whether the user looks at summaries in hovers, which documented functions have, too."""
+        return self._connection.settings.hover and self._hovered
+
     def _goes_ahead(self, language: str) -> bool:
         settings = self._connection.settings
         return (
             # Who never looks at a summary pays nothing for summaries.
-            (settings.code_lens or (settings.hover and self._hovered))
+            (settings.code_lens or self._shows_hovers)
             # A request to another machine may cost money.
             and settings.remote_url is None
             # Idle work loads no model.
@@ -620,6 +628,11 @@ def _same(found: Sequence[Function], wanted: Function) -> Function | None:
     """The function with the same code, the nearest of several."""
     same = [one for one in found if (one.name, one.code) == (wanted.name, wanted.code)]
     return min(same, key=lambda one: abs(one.start - wanted.start), default=None)
+
+
+def _undocumented(found: Sequence[Function]) -> list[Function]:
+    """The functions that have lenses: above written documentation a summary would repeat it."""
+    return [one for one in found if one.docstring is None]
 
 
 def _near(found: Sequence[Function], line: int) -> list[Function]:

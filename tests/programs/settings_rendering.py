@@ -6,15 +6,21 @@ Called by developers (`make settings`), who write what it returns into docs/refe
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from lsp_calib.completion.service import HIDE_BELOW
 from lsp_calib.settings import SETTINGS, Setting
 
 # What counts of each folder of a workspace with several. A server has one value of the others for all.
 PER_FOLDER = ("exclude",)
 # What is about one machine, in VS Code under `lspCalib.trusted`: it is not synchronised with others.
 OF_MACHINE = ("model", "threads", "gpuLayers", "cacheMb", "remote", "feedback.retentionDays")
+# What most users need, in the order of VS Code's page. The other settings follow in a section of their own.
+FIRST = (
+    *("model", "inlineCompletion.enabled", "languages", "nextEdit.enabled"),
+    *("tiers.preset", "hideBelow", "feedback.enabled"),
+)
 # The groups of the documentation, and the first parts of the keys in each. The rest choose the model.
 GROUPS = {
     "completions": (
@@ -38,20 +44,32 @@ def markdown_tables() -> dict[str, str]:
     return {f"settings: {name}": _table(settings) for name, settings in tables.items()}
 
 
-def vscode_properties() -> dict[str, dict[str, Any]]:
-    """The settings as `contributes.configuration.properties` of a VS Code extension, by their full names.
+def vscode_sections(own: Mapping[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """The settings as `contributes.configuration` of a VS Code extension: what most users need, the rest.
 
-    The scope of those that no workspace sets is `machine` or `application`: VS Code takes them from none. The
-    others have `window` or `resource`. An unset one is null: the server's default counts.
+    own: the extension's own settings, by their full names; they begin the second section. The scope of those
+    that no workspace sets is `machine` or `application`: VS Code takes them from none. The others have
+    `window` or `resource`. Only what a user sets is sent to the server: a default is shown, and may be null.
     """
-    properties = {}
-    for key, setting in SETTINGS.items():
-        of_machine = key.startswith(OF_MACHINE)
-        scope = "machine" if of_machine else "application"
-        if setting.in_workspace:
-            scope = "resource" if key in PER_FOLDER else "window"
-        properties[f"lspCalib.{'trusted.' if of_machine else ''}{key}"] = _property(setting, scope)
-    return properties
+    served = {key: _property(setting) for key, setting in SETTINGS.items()}
+    first = {_full_name(key): served.pop(key) for key in FIRST}
+    rest = {**own, **{_full_name(key): one for key, one in served.items()}}
+    return [
+        {"title": "LSP Calib", "properties": _in_order(first)},
+        {
+            "title": "Advanced",
+            "properties": {name: {**one, "tags": ["advanced"]} for name, one in _in_order(rest).items()},
+        },
+    ]
+
+
+def _in_order(properties: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """VS Code sorts by name what has no number."""
+    return {name: {**one, "order": at} for at, (name, one) in enumerate(properties.items(), 1)}
+
+
+def _full_name(key: str) -> str:
+    return f"lspCalib.{'trusted.' if key.startswith(OF_MACHINE) else ''}{key}"
 
 
 def _table(settings: Iterable[Setting]) -> str:
@@ -65,7 +83,7 @@ def _row(setting: Setting) -> tuple[str, str, str, str]:
         f"`{setting.key}`" + (" ‡" if setting.in_workspace else "") + (f" ({also})" if also else ""),
         _default(setting),
         setting.kind.words,
-        setting.meaning + (f" ({setting.see})" if setting.see else ""),
+        _meaning(setting) + (f" ({setting.see})" if setting.see else ""),
     )
 
 
@@ -74,15 +92,59 @@ def _default(setting: Setting) -> str:
     return setting.unset or f"`{json.dumps(setting.default)}`"
 
 
-def _property(setting: Setting, scope: str) -> dict[str, Any]:
-    schema = setting.kind.schema
-    types = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
-    words = f"{setting.meaning[0].upper()}{setting.meaning[1:]}. Default: {_default(setting)}."
-    return {
-        **schema,
-        "type": [*types, "null"],
-        **({"enum": [*schema["enum"], None]} if "enum" in schema else {}),
-        "default": None,
-        "scope": scope,
-        "markdownDescription": words,
-    }
+def _meaning(setting: Setting) -> str:
+    """Its purpose, with the effect of each value of an enumeration."""
+    pairs = zip(setting.kind.schema.get("enum", ()), _choices(setting), strict=True)
+    effects = [f"`{value}`: {effect}" for value, (_, effect) in pairs if effect]
+    return f"{setting.meaning}. {'; '.join(effects)}" if effects else setting.meaning
+
+
+def _choices(setting: Setting) -> list[tuple[str, str]]:
+    """The name and the effect, "" for what goes without saying, of each value of an enumeration."""
+    parts = [choice.partition(": ") for choice in setting.choices]
+    return [(name, effect) for name, _, effect in parts]
+
+
+def _sentence(clause: str) -> str:
+    return f"{clause[0].upper()}{clause[1:]}."
+
+
+def _property(setting: Setting) -> dict[str, Any]:
+    """A setting as VS Code draws it: a check box, an enumeration, a number, a text or a list, with a title.
+
+    VS Code has a field for nothing else: what may be of several types it leaves to settings.json.
+    """
+    scope = "machine" if setting.key.startswith(OF_MACHINE) else "application"
+    if setting.in_workspace:
+        scope = "resource" if setting.key in PER_FOLDER else "window"
+    words, title = _sentence(setting.meaning), f"{setting.title}."
+    if words != title:  # of a title VS Code draws nothing yet
+        words = f"**{title}** {words}"
+    schema = dict(setting.kind.schema)
+    if "enum" in schema:
+        # Null leaves the choice to config.toml; VS Code unsets what is set to its default.
+        choices, unset = _choices(setting), _default(setting)
+        named = {json.dumps(value): name for value, (name, _) in zip(schema["enum"], choices, strict=True)}
+        # Of what depends on the model or on another setting there is no one name.
+        nothing = f"Default: {named[plain].lower()}" if (plain := unset.strip("`")) in named else "Default"
+        names, effects = zip((nothing, f"Unset: {unset}."), *choices, strict=True)
+        types = [schema["type"]] if isinstance(schema["type"], str) else schema["type"]
+        schema |= {
+            "type": [*types, "null"],
+            "enum": [None, *schema["enum"]],
+            "enumItemLabels": [*names],
+            "markdownEnumDescriptions": [effects[0], *(_sentence(one) if one else "" for one in effects[1:])],
+            "default": None,
+        }
+    elif setting.key == "hideBelow":  # false is 0
+        schema = {"type": "number", "minimum": 0, "exclusiveMaximum": 1, "default": HIDE_BELOW}
+    elif schema["type"] in ("number", "integer") and setting.default is None:
+        schema |= {"type": [schema["type"], "null"], "default": None}
+        words += f" Default: {_default(setting)}."
+    elif schema["type"] == "string":
+        schema["default"] = ""
+        words += f" Empty: {_default(setting)}."
+    else:
+        default = setting.default
+        schema["default"] = [*default] if isinstance(default, tuple) else default
+    return {"title": setting.title, **schema, "scope": scope, "markdownDescription": words}

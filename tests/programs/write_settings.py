@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from pages import written
-from settings_rendering import markdown_tables, vscode_properties
+from settings_rendering import markdown_tables, vscode_sections
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference.md"
 EXTENSION = ROOT / "editor-configs" / "vscode" / "package.json"
 # The extension's own, which no server knows.
 OWN = ("lspCalib.server.path", "lspCalib.server.python", "lspCalib.badge.number")
+# What their place on the page makes of them.
+MADE = ("order", "tags")
 # What a workspace can only add to counts in one that is not trusted, too.
 ALWAYS = ("lspCalib.exclude",)
 
@@ -30,13 +32,19 @@ def reference(page: str) -> str:
 def extension(package: str) -> str:
     """VS Code's package.json with the settings as they are to be, in the form that npm writes."""
     document: dict[str, Any] = json.loads(package)
-    configuration = document["contributes"]["configuration"]
-    own = {key: configuration["properties"][key] for key in OWN}
-    configuration["properties"] = {**own, **vscode_properties()}
+    known = _properties(document)
+    own = {key: {name: one for name, one in known[key].items() if name not in MADE} for key in OWN}
+    document["contributes"]["configuration"] = vscode_sections(own)
     document["capabilities"]["untrustedWorkspaces"]["restrictedConfigurations"] = [
-        key for key in configuration["properties"] if key not in ALWAYS
+        key for key in _properties(document) if key not in ALWAYS
     ]
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def _properties(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The settings of all sections."""
+    sections = document["contributes"]["configuration"]
+    return {key: one for section in sections for key, one in section["properties"].items()}
 
 
 def main() -> None:

@@ -170,6 +170,22 @@ class TestLenses:
         title = "🟡 Return a number. (may say what its author would)"
         assert [lens.command.title for lens in lenses if lens.command][3] == title
 
+    async def test_none_where_documentation_is_written(self, connect: Connect) -> None:
+        """Nor is a summary made ahead that no lens would show."""
+        text = TEXT.replace("def free(b):\n", 'def free(b):\n    """Give b back."""\n')
+        options = {"codeLens.enabled": True}
+        editor = await connect({**SUMMARY, "summariesAfter": 0.02}, options=options, text=text)
+        lenses = await editor.lenses()
+        assert lenses is not None
+        assert [lens.range.start.line for lens in lenses] == [1, 2, 8]
+        await editor.engine.until("answered", 3)
+        await asyncio.sleep(0.2)
+        assert sorted(asked(editor)) == ["add", "append", "inner"]
+        editor.insert(13, 4, "pass #")  # the documentation is a comment now
+        lenses = await editor.lenses()
+        assert lenses is not None
+        assert [lens.range.start.line for lens in lenses] == [1, 2, 8, 12]
+
 
 class TestActions:
     async def test_they_ask_nothing_and_offer_what_fits(self, connect: Connect) -> None:

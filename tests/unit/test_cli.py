@@ -295,6 +295,9 @@ def test_models_list_is_one_json_document(home: Path) -> None:
     lines = said("models", "list").splitlines()
     assert [line.split()[0] for line in lines if "recommended" in line] == labelled[:1]
     assert not any(row["installed"] for row in rows)
+    measured = {row["name"]: row["quality"] for row in rows if row["quality"]}
+    assert measured.keys() == {"qwen2.5-coder-1.5b", "smollm2-135m"}, "those with a calibrator"
+    assert all(0 < one["right"] < 1 and one["n"] > 2000 for one in measured.values())
     assert all(row["path"].startswith(str(home)) for row in rows)
     assert all(row["memoryBytes"] > 1e8 for row in rows)
     assert {row["checksum"] for row in rows} == {"verified", "none"}
@@ -311,7 +314,7 @@ def test_models_list_is_one_json_document(home: Path) -> None:
     assert "truncated" in odd["fault"]
     assert (own["fault"], own["bytes"]) == ("", 24)
     header, *lines = said("models", "list").splitlines()
-    assert header.split() == ["name", "download", "weights", "licence", "memory", "here"]
+    assert header.split() == ["name", "download", "weights", "licence", "memory", "right", "here"]
     assert len(lines) == len(rows)
     ends = lines[0].index(" GB") + 3, header.index("memory") + len("memory")
     assert ends[0] == ends[1], "columns stand below their names"

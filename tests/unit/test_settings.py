@@ -12,7 +12,7 @@ import click
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from settings_rendering import vscode_properties
+from settings_rendering import vscode_sections
 from write_settings import EXTENSION, REFERENCE, extension, reference
 
 from lsp_calib.calibration.certificates import AS_BEFORE, Promise
@@ -28,6 +28,7 @@ from lsp_calib.calibration.tiers import (
 from lsp_calib.cli import main
 from lsp_calib.commands.calibrators import wish_of
 from lsp_calib.commands.engine import estimator_for, settings_in_force
+from lsp_calib.completion.service import HIDE_BELOW
 from lsp_calib.inference.choice import EngineChoice, Remote
 from lsp_calib.server.app import CalibServer
 from lsp_calib.settings import (
@@ -126,7 +127,8 @@ class TestWrittenElsewhere:
         assert text == written(text), "run `make settings`"
 
     def test_vs_code_takes_from_a_workspace_what_the_server_does(self) -> None:
-        scopes = {name: schema["scope"] for name, schema in vscode_properties().items()}
+        properties = [one for section in vscode_sections({}) for one in section["properties"].items()]
+        scopes = {name: schema["scope"] for name, schema in properties}
         # A server has one value for all folders, except of what each of them excludes.
         assert scopes.pop("lspCalib.exclude") == "resource"
         assert {name for name, scope in scopes.items() if scope == "window"} == {
@@ -135,7 +137,26 @@ class TestWrittenElsewhere:
         assert {name for name, scope in scopes.items() if scope == "machine"} == {
             name for name in scopes if name.startswith("lspCalib.trusted.")
         }
-        assert all(one["default"] is None for one in vscode_properties().values()), "unset is the server's"
+
+    def test_vs_code_shows_the_servers_default_or_says_that_nothing_is_set(self) -> None:
+        """An enumeration also offers to set nothing; every other value is one that the server takes."""
+        shown = {name: one for section in vscode_sections({}) for name, one in section["properties"].items()}
+        for key, setting in SETTINGS.items():
+            schema = shown.get(f"lspCalib.{key}") or shown[f"lspCalib.trusted.{key}"]
+            default, unset = schema["default"], (None, "")
+            if default not in unset:
+                read, problem = setting.kind.read(default)
+                assert problem == ""
+                assert read == (HIDE_BELOW if key == "hideBelow" else setting.default)
+            assert [
+                one for one in schema.get("enum", ()) if one is not None and setting.kind.read(one)[1]
+            ] == []
+
+    def test_each_value_of_an_enumeration_has_a_name(self) -> None:
+        for setting in SETTINGS.values():
+            assert len(setting.choices) == len(setting.kind.schema.get("enum", ())), setting.key
+        titles = [setting.title for setting in SETTINGS.values()]
+        assert len({*titles}) == len(titles)
 
     def test_an_option_of_the_command_line_takes_what_its_setting_takes(self) -> None:
         options = {name: one.type for one in main.commands["serve"].params for name in one.opts}

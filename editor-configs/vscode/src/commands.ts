@@ -6,6 +6,7 @@ import type { BadgeView } from './badge';
 import { run } from './install/process';
 import type { NextEdits } from './next_edit';
 import type { Installer } from './install/installer';
+import { choices, type Listed } from './model_list';
 import type { Session } from './session';
 import { setModel } from './settings';
 import type { StatusItem } from './status';
@@ -23,18 +24,6 @@ interface Fit {
   readonly promoted: boolean;
   readonly reason: string;
   readonly n: number;
-}
-
-/** A model as `lsp-calib models list --json` says. */
-interface Listed {
-  readonly name: string;
-  readonly kind: string;
-  readonly title: string;
-  readonly licence: string;
-  readonly notice: string | null;
-  readonly bytes: number | null;
-  readonly installed: boolean;
-  readonly fits: boolean | null;
 }
 
 interface Item extends vscode.QuickPickItem {
@@ -169,13 +158,7 @@ export class Commands {
     const state = await this.session.ask<Status>('lsp-calib.status');
     if (state) {
       this.status.update(state);
-      this.log.info(JSON.stringify(state, null, 2));
-      const choice = await vscode.window.showInformationMessage(this.status.sentence, 'Details', 'More…');
-      if (choice === 'Details') {
-        this.log.show();
-      } else if (choice) {
-        await this.menu();
-      }
+      this.status.showPage();
     }
   }
 
@@ -208,8 +191,8 @@ export class Commands {
     const known = await this.installer.withProgress('lsp-calib: looking at models', async (options) => {
       listed = JSON.parse(await run(program, ['models', 'list', '--json'], options)) as Listed[];
     });
-    const items = byReach(listed).map((model) => ({ label: model.title, ...describe(model), model }));
-    const chosen = known && (await vscode.window.showQuickPick(items, { placeHolder: 'The model that completes and summarises' }));
+    const placeHolder = 'The model that completes and summarises';
+    const chosen = known && (await vscode.window.showQuickPick(choices(listed, this.status.model), { placeHolder, matchOnDescription: true }));
     if (!chosen) {
       return;
     }
@@ -271,18 +254,6 @@ function markAtCursor(): vscode.Diagnostic | undefined {
   const editor = vscode.window.activeTextEditor;
   const marks = editor ? vscode.languages.getDiagnostics(editor.document.uri) : [];
   return marks.find(({ source, range }) => source === 'lsp-calib' && range.start.line === editor?.selection.active.line);
-}
-
-function describe({ licence, notice, bytes, installed, fits }: Listed): vscode.QuickPickItem & { label: never } | object {
-  const size = bytes ? `${Math.round(bytes / 1e6)} MB` : 'size unknown';
-  const state = installed ? 'installed' : `download ${size}`;
-  return { description: `${state} · ${licence}${fits === false ? ' · too large for the free memory' : ''}`, detail: notice?.replaceAll('\n', ' ') ?? '' };
-}
-
-/** The models that complete: those that are there first, then those that the list knows a download of. */
-function byReach(listed: readonly Listed[]): Listed[] {
-  const distance = ({ installed, bytes }: Listed) => (installed ? 0 : bytes ? 1 : 2);
-  return listed.filter(({ kind }) => kind === 'language').sort((a, b) => distance(a) - distance(b));
 }
 
 async function chosenFolder(): Promise<vscode.WorkspaceFolder | undefined> {

@@ -1,6 +1,7 @@
 // The extension: puts the parts together. Documents, diagnostics, hover, inline completion and the server's commands
 // come through vscode-languageclient.
 
+import { join } from 'node:path';
 import * as vscode from 'vscode';
 import { MarkActions } from './actions';
 import { BadgeView } from './badge';
@@ -9,6 +10,7 @@ import { Installer } from './install/installer';
 import { LateAnswers } from './late';
 import { NextEdits } from './next_edit';
 import { ReportView } from './report';
+import { stateFolder } from './server/state_folder';
 import { Session } from './session';
 import { StatusItem } from './status';
 
@@ -20,7 +22,7 @@ let session: Session | undefined;
 
 export async function activate(context: vscode.ExtensionContext): Promise<void> {
   const log = vscode.window.createOutputChannel('lsp-calib', { log: true });
-  const status = new StatusItem('lspCalib.menu');
+  const status = new StatusItem('lspCalib.menu', join(stateFolder(process.env), 'config.toml'));
   const badge = new BadgeView((shown) => status.showTier(shown));
   const late = new LateAnswers();
   const nextEdits = new NextEdits();

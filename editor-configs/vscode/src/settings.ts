@@ -8,7 +8,7 @@ export const SECTION = 'lspCalib';
 const OWN = ['server', 'badge'];
 // What a workspace may set, and what the server asks for again when it changes. All else it reads when it starts.
 const OF_WORKSPACE = ['languages', 'inlineCompletion.enabled', 'exclude'];
-const PROPERTIES: Record<string, { scope: string }> = contributes.configuration.properties;
+const PROPERTIES: Record<string, { scope: string }> = Object.assign({}, ...contributes.configuration.map(({ properties }) => properties));
 const DECLARED = Object.keys(PROPERTIES);
 const AT_START = DECLARED.filter((key) => ['machine', 'application'].includes(PROPERTIES[key]!.scope));
 
@@ -43,11 +43,23 @@ export function nextEditEnabled(): boolean {
   return ofUser<boolean | null>('nextEdit.enabled') !== false;
 }
 
+/**
+ * What was set, as VS Code merges it; undefined where nobody has set it.
+ *
+ * The default is not a value: it would go before that of the user's `config.toml`.
+ */
+function ifSet(key: string, scope?: vscode.ConfigurationScope): unknown {
+  const configuration = vscode.workspace.getConfiguration(SECTION, scope);
+  const found = configuration.inspect(key);
+  const places = [found?.globalValue, found?.workspaceValue, found?.workspaceFolderValue];
+  return places.some((value) => value !== undefined && value !== null) ? configuration.get(key) : undefined;
+}
+
 /** The patterns of all places together: VS Code's value is that of one place, of the workspace rather than of its folders. */
 function excluded(): unknown {
-  const said: unknown = vscode.workspace.getConfiguration(SECTION).get('exclude');
+  const said = ifSet('exclude');
   const folders = vscode.workspace.workspaceFolders ?? [];
-  const all = [said, ...folders.map(({ uri }): unknown => vscode.workspace.getConfiguration(SECTION, uri).get('exclude'))];
+  const all = [said, ...folders.map(({ uri }) => ifSet('exclude', uri))];
   const patterns: unknown[] = all.filter((one) => Array.isArray(one)).flat();
   return patterns.length > 0 ? [...new Set(patterns)] : said;
 }
@@ -55,7 +67,7 @@ function excluded(): unknown {
 /** The answer to `workspace/configuration`: what a workspace may set, as VS Code merges it, and what every folder excludes. */
 export function ofWorkspace(): object {
   // VS Code keeps back what a workspace sets that is not trusted, but for `exclude`, which only adds.
-  const all = OF_WORKSPACE.map((key) => [key, vscode.workspace.getConfiguration(SECTION).get(key)] as const);
+  const all = OF_WORKSPACE.map((key) => [key, ifSet(key)] as const);
   return given([...all, ['exclude', excluded()]]);
 }
 
@@ -75,9 +87,9 @@ function keysOf(value: unknown, name: string): string[] {
   return isGroup ? Object.entries(value).flatMap(([key, inner]) => keysOf(inner, `${name}.${key}`)) : [name];
 }
 
-/** The object without what is unset. */
+/** The object without what is unset, which an empty text is, too. */
 function given(all: (readonly [string, unknown])[]): object {
-  return Object.fromEntries(all.filter(([, value]) => value !== null && value !== undefined));
+  return Object.fromEntries(all.filter(([, value]) => value !== null && value !== undefined && value !== ''));
 }
 
 export async function setModel(name: string): Promise<void> {

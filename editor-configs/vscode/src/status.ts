@@ -1,17 +1,24 @@
-// The status bar item: what the server last said of itself, and the tier of the suggestion on screen.
+// The status: the item of the status bar, with the tier of the suggestion on screen, and the page of details.
 
 import * as vscode from 'vscode';
-import { needsAttention, statusSentence, statusText } from './status_text';
 import type { OnScreen } from './badge';
+import { PageView } from './report';
+import { statusPage } from './status_page';
+import { needsAttention, stateWords, statusLines, statusText } from './status_text';
 import type { Legend, Status } from './wire';
 
 export class StatusItem implements vscode.Disposable {
   private readonly item = vscode.window.createStatusBarItem('lspCalib.status', vscode.StatusBarAlignment.Right, 100);
+  private readonly page = new PageView('lspCalib.status', 'lsp-calib status');
   private current: Status = { state: 'starting' };
   private shown: OnScreen | undefined;
   private legend: Legend = {};
 
-  constructor(command: string) {
+  /** configFile: the path of the user's `config.toml`. */
+  constructor(
+    command: string,
+    private readonly configFile: string,
+  ) {
     this.item.name = 'lsp-calib';
     this.item.command = command;
   }
@@ -20,8 +27,21 @@ export class StatusItem implements vscode.Disposable {
     return this.current.state;
   }
 
+  get model(): string | undefined {
+    return this.current.model ?? undefined;
+  }
+
   get sentence(): string {
-    return statusSentence(this.current, this.legend);
+    return `lsp-calib: ${stateWords(this.current, this.legend)}`;
+  }
+
+  private get lines(): (readonly [string, string])[] {
+    return statusLines(this.current, this.legend, this.configFile);
+  }
+
+  /** The details, which follow what the server says as long as they are open. */
+  showPage(): void {
+    this.page.show(statusPage(this.current, this.lines));
   }
 
   /** legend: the server's words for its states. */
@@ -43,13 +63,15 @@ export class StatusItem implements vscode.Disposable {
 
   dispose(): void {
     this.item.dispose();
+    this.page.dispose();
   }
 
   private draw(): void {
-    const sentences = [this.shown?.why, this.sentence].filter(Boolean);
+    const lines = [this.shown?.why, ...this.lines.map(([name, text]) => `${name}: ${text}`)].filter((line) => line !== undefined);
     this.item.text = statusText(this.current, this.shown?.tier, this.legend);
-    this.item.tooltip = sentences.join('\n');
-    this.item.accessibilityInformation = { label: sentences.join('. ') };
+    this.item.tooltip = lines.join('\n');
+    this.item.accessibilityInformation = { label: lines.map((line) => line.replace(/\.$/, '')).join('. ') };
+    this.page.update(statusPage(this.current, this.lines));
     this.item.backgroundColor = needsAttention(this.current)
       ? new vscode.ThemeColor('statusBarItem.warningBackground')
       : undefined;

@@ -43,19 +43,21 @@ export function statusText(status: Status, tier?: string, legend: Legend = {}): 
   return `${ICONS[status.state] ?? '$(question)'} ${name}${calibrator}${tier ? ` ${tier}` : ''}`;
 }
 
-export function statusSentence(status: Status, legend: Legend = {}): string {
-  const { state, message, model, slow, calibrator, note, tiers, hidden, latencyMs, ahead } = status;
+/** What the server says of its state, or the state in words. */
+export function stateWords({ state, message }: Status, legend: Legend = {}): string {
+  return message || (legend[state]?.words ?? WORDS[state] ?? state);
+}
+
+/** What everybody is to know, by name: the hover of the status bar and the page of details have the same. */
+export function statusLines(status: Status, legend: Legend, configFile: string): (readonly [string, string])[] {
+  const { model, slow, calibrator } = status;
   const meaning = calibrator && (legend[calibrator.state]?.words ?? CALIBRATOR_WORDS[calibrator.state]);
-  const parts = [
-    `lsp-calib: ${message || (legend[state]?.words ?? state)}`,
-    model && `model ${model}`,
-    slow,
-    calibrator && `calibrator ${calibrator.state} (${calibrator.source}, ${calibrator.n} labels)${meaning ? `: ${meaning}` : ''}`,
-    note,
-    tiers && `shown: ${tiers.accept} accept, ${tiers.review} review, ${tiers.reject} reject`,
-    hidden && `${hidden} hidden as not sure enough (hideBelow)`,
-    typeof latencyMs?.p50 === 'number' && `median ${Math.round(latencyMs.p50)} ms`,
-    ahead?.evaluated && `evaluated where the cursor rested: ${ahead.evaluated} tokens, ${ahead.used} of them used`,
+  const names = calibrator && [...new Set([calibrator.source, calibrator.state])].join(', ');
+  const labels = calibrator && `${names}, ${calibrator.n} labels${meaning ? `: ${meaning}` : ''}`;
+  return [
+    ['Model', slow || model || 'none is loaded'],
+    ['Calibrator', labels || 'none was used yet'],
+    ['State', stateWords(status, legend)],
+    ['Settings file', configFile],
   ];
-  return parts.filter(Boolean).join(' · ');
 }

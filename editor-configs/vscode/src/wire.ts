@@ -70,6 +70,12 @@ export interface Status {
   /** Completions that were not shown. */
   readonly hidden?: number;
   readonly latencyMs?: { readonly p50: number | null; readonly p95: number | null };
+  /** How much code the model is shown. */
+  readonly window?: string | null;
+  /** Of answers: those of which nothing could be offered, and those whose end is not, by the reason. */
+  readonly withheld?: Readonly<Record<string, number>>;
+  readonly cut?: Readonly<Record<string, number>>;
+  readonly certificate?: { readonly reason: string } | null;
   /** Tokens of text evaluated where the cursor rested; of these, those that answers have used. */
   readonly ahead?: { readonly evaluated: number; readonly used: number };
 }

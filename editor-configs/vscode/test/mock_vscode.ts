@@ -1,6 +1,7 @@
 // As much of VS Code as the tests need: settings, commands, documents, and a record of what the user was told.
 
 import { vi } from 'vitest';
+import { contributes } from '../package.json';
 
 interface Values {
   readonly globalValue?: unknown;
@@ -11,6 +12,9 @@ interface Values {
 
 /** By name, with the section: what the user, the workspace and its folders have set. */
 export const settings = new Map<string, Values>();
+const defaults = Object.fromEntries(
+  contributes.configuration.flatMap(({ properties }) => Object.entries<{ default: unknown }>(properties)).map(([name, one]) => [name, one.default]),
+);
 export const registered = new Map<string, unknown>();
 /** Who listens to an event of the workspace, by its name. */
 export const listeners = new Map<string, (event: unknown) => unknown>();
@@ -71,6 +75,7 @@ export class MarkdownString {
 /** What an item of the status bar shows, by its id; undefined: it is hidden. */
 export const bar = new Map<string, string | undefined>();
 
+export const ViewColumn = { Active: -1 };
 export const StatusBarAlignment = { Right: 2 };
 export const TextEditorRevealType = { InCenterIfOutsideViewport: 2 };
 export const DecorationRangeBehavior = { ClosedClosed: 1 };
@@ -78,19 +83,25 @@ export const Disposable = {
   from: (...all: { dispose(): unknown }[]) => ({ dispose: () => all.forEach((one) => one.dispose()) }),
 };
 
-function tree(valueOf: (values: Values) => unknown): Record<string, unknown> {
+function tree(valueOf: (values: Values, name: string) => unknown): Record<string, unknown> {
   const all: Record<string, unknown> = {};
-  for (const [name, values] of settings) {
+  for (const name of new Set([...Object.keys(defaults), ...settings.keys()])) {
+    const value = valueOf(settings.get(name) ?? {}, name);
+    if (value === undefined) {
+      continue;
+    }
     const [, ...keys] = name.split('.');
     const last = keys.pop()!;
     const place = keys.reduce((inner, key) => (inner[key] ??= {}) as Record<string, unknown>, all);
-    place[last] = valueOf(values);
+    place[last] = value;
   }
   return all;
 }
 
 function merged(section: string, scope?: object): Record<string, unknown> {
-  const all = tree(({ globalValue, workspaceValue, folderValues }) => folderValues?.[`${scope}`] ?? workspaceValue ?? globalValue);
+  const all = tree(
+    ({ globalValue, workspaceValue, folderValues }, name) => folderValues?.[`${scope}`] ?? workspaceValue ?? globalValue ?? defaults[name],
+  );
   return section === 'lspCalib' ? all : {};
 }
 
@@ -121,6 +132,7 @@ export const window = {
   },
   state: { focused: true },
   createTerminal: vi.fn(),
+  createWebviewPanel: vi.fn(),
   get visibleTextEditors() {
     return editors;
   },
@@ -165,8 +177,12 @@ export const workspace = {
         merged(section ?? path, scope),
       ),
     // Of a section: the object of its settings in each place.
-    inspect: (key: string) =>
-      key === 'lspCalib' ? { globalValue: tree((values) => values.globalValue) } : settings.get(section ? `${section}.${key}` : key),
+    inspect: (key: string) => {
+      const name = section ? `${section}.${key}` : key;
+      const { folderValues, ...values } = settings.get(name) ?? {};
+      const ofFolder = { workspaceFolderValue: folderValues?.[`${scope}`], defaultValue: defaults[name] };
+      return key === 'lspCalib' ? { globalValue: tree(({ globalValue }) => globalValue) } : { ...values, ...ofFolder };
+    },
   }),
 };
 export const commands = { registerCommand, executeCommand: vi.fn(async () => undefined) };

@@ -10,6 +10,18 @@ beforeEach(() => {
   folders.splice(0);
 });
 
+interface Property {
+  readonly scope: string;
+  readonly title: string;
+  readonly markdownDescription: string;
+  readonly type: unknown;
+  readonly order: number;
+  readonly tags?: readonly string[];
+  readonly enum?: readonly unknown[];
+  readonly enumItemLabels?: readonly string[];
+  readonly markdownEnumDescriptions?: readonly string[];
+}
+
 const change = (key: string) =>
   ({ affectsConfiguration: (asked: string) => `lspCalib.${key}`.startsWith(asked) }) as ConfigurationChangeEvent;
 
@@ -19,6 +31,13 @@ describe('the server is told', () => {
     settings.set('lspCalib.tiers.preset', { globalValue: null });
     expect(initializationOptions()).toEqual({ trusted: {} });
     expect(ofWorkspace()).toEqual({});
+  });
+
+  it('nothing of an empty text, and a default that was set', () => {
+    settings.set('lspCalib.trusted.model', { globalValue: '' });
+    settings.set('lspCalib.trusted.threads', { globalValue: 0 });
+    settings.set('lspCalib.languages', { globalValue: ['*'] });
+    expect(initializationOptions()).toEqual({ languages: ['*'], trusted: { threads: 0, languages: ['*'] } });
   });
 
   it("all of the user's own values apart, also those that no server knows", () => {
@@ -73,7 +92,28 @@ it.each(['exclude', 'inlineCompletion.enabled', 'languages', 'badge.number'])('d
 );
 
 describe('package.json', () => {
-  const properties = Object.entries(contributes.configuration.properties) as [string, { scope: string }][];
+  const sections = contributes.configuration.map(({ title, properties }) => [title, Object.entries(properties)] as [string, [string, Property][]]);
+  const properties = sections.flatMap(([, found]) => found);
+
+  it('has seven settings first, and all in an order, with a title and a field to edit it in', () => {
+    expect(sections.map(([title, found]) => [title, found.length])).toEqual([
+      ['LSP Calib', 7],
+      ['Advanced', properties.length - 7],
+    ]);
+    for (const [title, found] of sections) {
+      expect(found.map(([, { order }]) => order)).toEqual(found.map((_, at) => at + 1));
+      expect(new Set(found.map(([, { tags }]) => tags?.[0]))).toEqual(new Set([title === 'Advanced' ? 'advanced' : undefined]));
+    }
+    expect(new Set(properties.map(([, { title }]) => title)).size).toBe(properties.length);
+    // VS Code draws a setting's key and description: the title begins that.
+    expect(properties.filter(([, { title, markdownDescription: words }]) => words !== `${title}.` && !words.startsWith(`**${title}.** `))).toEqual([]);
+    // VS Code has a field for these types, and for enumerations of them. It leaves others to settings.json.
+    const drawn = ['boolean', 'string', 'number', 'integer', 'array', 'number,null', 'integer,null'];
+    expect(properties.filter(([, one]) => !one.enum && !drawn.includes(String(one.type)))).toEqual([]);
+    for (const [, one] of properties.filter(([, { enum: values }]) => values)) {
+      expect([one.enumItemLabels?.length, one.markdownEnumDescriptions?.length]).toEqual([one.enum!.length, one.enum!.length]);
+    }
+  });
 
   it('lets only the user choose programs, models, files and hosts', () => {
     const named = properties.filter(([key]) => /\.(server|trusted)\./.test(key));

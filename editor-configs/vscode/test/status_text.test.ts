@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { needsAttention, statusSentence, statusText } from '../src/status_text';
+import { needsAttention, stateWords, statusLines, statusText } from '../src/status_text';
 
 it('names the model while all is well, otherwise the state', () => {
   expect(statusText({ state: 'ready', model: 'm' })).toBe('$(pass) m');
@@ -12,9 +12,10 @@ it('names the model while all is well, otherwise the state', () => {
 it('says the states in the words of the server, where it sends any', () => {
   const legend = { paused: { mark: '‖', words: 'having a rest' }, drifted: { mark: '!', words: 'off course' } };
   expect(statusText({ state: 'paused', model: 'm' }, undefined, legend)).toBe('$(debug-pause) lsp-calib: having a rest');
-  expect(statusSentence({ state: 'paused' }, legend)).toBe('lsp-calib: having a rest');
+  expect(stateWords({ state: 'paused' }, legend)).toBe('having a rest');
+  expect(stateWords({ state: 'notInstalled' }, legend)).toBe('not installed');
   const calibrator = { source: 'personal', state: 'drifted', n: 80 };
-  expect(statusSentence({ state: 'ready', calibrator }, legend)).toContain('calibrator drifted (personal, 80 labels): off course');
+  expect(statusLines({ state: 'ready', calibrator }, legend, '/c')[1]![1]).toBe('personal, drifted, 80 labels: off course');
 });
 
 it('shows a calibrator that learns or has drifted, and no other state of it', () => {
@@ -32,26 +33,19 @@ it('calls for attention only where something must be done', () => {
   expect(needsAttention({ state: 'ready', calibrator: drifted })).toBe(true);
 });
 
-it('puts what is known into one sentence, and nothing else', () => {
-  expect(statusSentence({ state: 'ready' })).toBe('lsp-calib: ready');
-  expect(
-    statusSentence({
-      state: 'ready',
-      message: 'Ready.',
-      model: 'm',
-      calibrator: { source: 'personal', state: 'learning', n: 31 },
-      note: 'carried over',
-      tiers: { accept: 1, review: 2, reject: 3 },
-      latencyMs: { p50: 41.7, p95: 90 },
-    }),
-  ).toBe('lsp-calib: Ready. · model m · calibrator learning (personal, 31 labels): it has few labels yet, and may still change much · carried over · shown: 1 accept, 2 review, 3 reject · median 42 ms');
-  expect(statusSentence({ state: 'ready', latencyMs: { p50: null, p95: null }, ahead: { evaluated: 0, used: 0 } })).toBe('lsp-calib: ready');
-  expect(statusSentence({ state: 'ready', ahead: { evaluated: 90, used: 40 } })).toBe('lsp-calib: ready · evaluated where the cursor rested: 90 tokens, 40 of them used');
-});
-
-it('says that the model is slow here, and how many completions were hidden', () => {
+it('has three lines, and the path of config.toml', () => {
+  const calibrator = { source: 'personal', state: 'learning', n: 31 };
+  expect(statusLines({ state: 'ready', message: 'Ready.', model: 'm', calibrator }, {}, '/home/me/config.toml')).toEqual([
+    ['Model', 'm'],
+    ['Calibrator', 'personal, learning, 31 labels: it has few labels yet, and may still change much'],
+    ['State', 'Ready.'],
+    ['Settings file', '/home/me/config.toml'],
+  ]);
+  expect(statusLines({ state: 'noModel', model: null, calibrator: null }, {}, '/c').slice(0, 3)).toEqual([
+    ['Model', 'none is loaded'],
+    ['Calibrator', 'none was used yet'],
+    ['State', 'no model'],
+  ]);
   const slow = 'm is slow here: 900 ms a key; s takes 120 ms.';
-  expect(statusSentence({ state: 'ready', message: 'Ready.', model: 'm', slow, hidden: 2 })).toBe(
-    'lsp-calib: Ready. · model m · m is slow here: 900 ms a key; s takes 120 ms. · 2 hidden as not sure enough (hideBelow)',
-  );
+  expect(statusLines({ state: 'ready', model: 'm', slow }, {}, '/c')[0]).toEqual(['Model', slow]);
 });

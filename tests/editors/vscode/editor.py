@@ -397,6 +397,18 @@ class VSCode:
         shown = ", ".join(f"{place} .notification-list-item" for place in places)
         return "\n".join(self.page.locator(shown).all_text_contents())
 
+    def frame_with(self, text: str) -> Any:
+        """The page of an extension that has this text, as playwright's frame; None if there is none."""
+        from playwright.sync_api import Error as PlaywrightError
+
+        for one in self.page.frames:
+            # One frame takes the other's place meanwhile.
+            with contextlib.suppress(PlaywrightError):
+                named = one.name in ("active-frame", "pending-frame")
+                if named and text in one.locator("body").inner_text():
+                    return one
+        return None
+
     def until_ready(self) -> None:
         self.until("the server is ready", lambda: "smollm2" in self.drawn()["status"], MODEL_SECONDS)
 

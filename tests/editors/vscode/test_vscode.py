@@ -6,7 +6,6 @@ LSP_CALIB_PATIENCE: how many times longer everything may take, on a machine that
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 import sys
@@ -129,21 +128,9 @@ def test_a_refit_from_the_palette_says_what_came_of_it(vscode: VSCode) -> None:
 
 
 def test_the_report_opens_in_the_editor_and_runs_no_script(vscode: VSCode) -> None:
-    from playwright.sync_api import Error as PlaywrightError
-
     vscode.command("lsp-calib: Show report")
     vscode.until("its tab", lambda: vscode.page.locator(".tab", has_text="lsp-calib report").count())
-
-    def shown() -> Any:
-        for one in vscode.page.frames:
-            # One frame takes the other's place meanwhile.
-            with contextlib.suppress(PlaywrightError):
-                named = one.name in ("active-frame", "pending-frame")
-                if named and "probabilities" in one.locator("body").inner_text():
-                    return one
-        return None
-
-    frame = vscode.until("the page", shown)
+    frame = vscode.until("the page", lambda: vscode.frame_with("probabilities"))
     element = frame.frame_element()
     assert "allow-scripts" not in element.get_attribute("sandbox").split()
     policy = frame.locator("meta[http-equiv=Content-Security-Policy]").first.get_attribute("content")

@@ -65,6 +65,30 @@ def test_the_menu_of_the_status_bar_leads_to_everything(vscode: VSCode) -> None:
     vscode.until("an answer", lambda: "lsp-calib" in vscode.notifications())
 
 
+def test_the_page_of_the_status_begins_with_what_the_status_bar_says(vscode: VSCode) -> None:
+    vscode.command("lsp-calib: Show status")
+    frame = vscode.until("the page", lambda: vscode.frame_with("Since the server was started"))
+    rows = frame.locator("table").first.locator("tr").all()
+    page = [": ".join(row.locator("th, td").all_inner_texts()) for row in rows]
+    assert [row.partition(":")[0] for row in page] == ["Model", "Calibrator", "State", "Settings file"]
+    assert page[0] == "Model: smollm2-135m"
+    assert page[3].endswith("/config.toml")
+    assert vscode.drawn()["label"] == ". ".join(row.removesuffix(".") for row in page)
+    assert "{" not in frame.locator("body").inner_text()
+    vscode.command("View: Close Editor")
+
+
+def test_the_models_to_pick_begin_with_the_current_one(vscode: VSCode) -> None:
+    vscode.command("lsp-calib: Pick a model")
+    rows = vscode.until(
+        "the models", lambda: any("SmolLM2" in row for row in vscode.rows()) and vscode.rows(), MODEL_SECONDS
+    )
+    vscode.keys("Escape")
+    assert re.search(r"SmolLM2.*current.*0\.\d GB of memory.*\d\d % of \d+ Python lines right", rows[0]), rows
+    assert not [row for row in rows[1:] if "current" in row]
+    assert not [row for row in rows if "GB of memory" not in row]
+
+
 def test_marking_as_reviewed_takes_the_mark_away(vscode: VSCode) -> None:
     seen = vscode.suggestion(TYPED)
     vscode.keys("Tab")
