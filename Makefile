@@ -37,6 +37,25 @@ model: $(VENV)/.local ## Get the small default model (98 MB, once)
 demo: model ## Set up everything and run the main job on the default model
 	@$(bin)/lsp-calib demo
 
+# The tool gets the versions of $(VENV), and its build of llama.cpp's binding from pip's cache: nothing is compiled twice.
+EXTRAS ?= local
+
+.PHONY: install
+install: $(VENV)/.local ## Put lsp-calib on your PATH, with uv or pipx where one is installed
+	@mkdir -p build/tool
+	@$(pip) freeze --exclude-editable > build/tool/versions.txt
+	@if command -v uv >/dev/null; then \
+	  $(binding) && uv tool install --quiet --force --reinstall-package lsp-calib --python $(bin)/python \
+	    --constraints build/tool/versions.txt --find-links build/tool '.[$(EXTRAS)]' && \
+	  echo "lsp-calib is in $$(uv tool dir --bin). Where that is not on your PATH: uv tool update-shell"; \
+	elif command -v pipx >/dev/null; then \
+	  $(binding) && pipx install --force --python $(abspath $(bin))/python \
+	    --pip-args='--constraint $(CURDIR)/build/tool/versions.txt --find-links $(CURDIR)/build/tool' '.[$(EXTRAS)]'; \
+	else \
+	  echo 'Neither uv nor pipx is installed: add $(abspath $(bin)) to your PATH.'; \
+	fi
+binding = $(pip) wheel --no-deps --wheel-dir build/tool $$(grep '^llama_cpp_python==' build/tool/versions.txt)
+
 # What measures time runs last, with nothing beside it. Before, so many at once as $(4) says: what needs no model; the
 # model in a test's own process, on one processor; servers and their model processes, one after the other.
 # $(1): the tests to choose from. $(2), $(3): the same for those that need no model, and options for them.

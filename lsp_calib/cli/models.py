@@ -22,11 +22,11 @@ def models() -> None:
 @json_option
 def models_list(as_json: bool) -> None:
     """Known models: installed or not, licence, memory, share of lines right, speed."""
-    from lsp_calib.commands.models import HEADER, quality, recommended, row
-    from lsp_calib.inference.models.inventory import encoders, inventory
+    from lsp_calib.commands.models import HEADER, quality, row
+    from lsp_calib.inference.models.inventory import encoders, inventory, recommended
 
     models = inventory()
-    best = recommended(models)
+    best = entry.card.name if (entry := recommended(models)) else None
     entries = [*models, *encoders()]
     wire = [
         {**entry.to_wire(), "quality": quality(entry.card.name), "recommended": entry.card.name == best}

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from importlib.util import find_spec
 from typing import Any
 
-from lsp_calib import home
 from lsp_calib.commands.engine import Say
 from lsp_calib.commands.printing import download_progress
 from lsp_calib.errors import NoModelError, SettingsError, install_command
@@ -23,6 +21,7 @@ from lsp_calib.inference.models.cards import (
     verify_encoder,
 )
 from lsp_calib.inference.models.inventory import Entry, remove
+from lsp_calib.settings import Settings, resolve
 
 Outcome = tuple[dict[str, Any], list[str]]
 """The result of a command: for `--json`, and as sentences for people."""
@@ -32,21 +31,6 @@ HEADER = (
     f"{'name':20}  {'download':>8}  {'weights':7}  {'licence':18}  {'memory':>7}  {'':13}  {'right':>5}  here"
 )
 """Above the rows of a list."""
-
-
-def recommended(entries: Iterable[Entry]) -> str | None:
-    """The first model, in order of preference, that fits in memory, has shipped calibrators, and was not
-    measured to be too slow here."""
-    return next(
-        (
-            one.card.name
-            for one in entries
-            if one.fits is not False
-            and quality(one.card.name) is not None
-            and (one.speed is None or one.speed.quick_enough)
-        ),
-        None,
-    )
 
 
 def quality(name: str) -> dict[str, Any] | None:
@@ -95,6 +79,10 @@ def pull_model(name: str, say: Say, *, quiet: bool) -> Outcome:
     sentences = [f"{card.name} is at {pulled.path}, {pulled.checked.words()}."]
     if not card.sha256:
         sentences.append(f"SHA-256 {pulled.sha256}; from now on these bytes are the ones expected.")
+    trusted, _ = resolve(Settings())
+    used = next(one for one in load_cards().values() if one.name == name or one.path.is_file())
+    if used.name != name and not trusted.model and not trusted.remote_url:
+        sentences.append(f'{used.name} is used: to use {name}, set `model = "{name}"` in config.toml.')
     sentences += _encoder_offer()
     wire = {"name": card.name, "path": str(pulled.path), "sha256": pulled.sha256, "checked": pulled.checked}
     return wire, sentences

@@ -27,6 +27,8 @@ from lsp_calib.confidence.features import by_name
 from lsp_calib.corpus.places import INSERTING, NEW_LINE, WRITING_ON
 from lsp_calib.corpus.records import Record, read_records
 from lsp_calib.feedback.report import COSTS, AtCost
+from lsp_calib.inference.models.cards import load_cards
+from lsp_calib.inference.models.demands import needed
 from lsp_calib.studies import ablation as ablation_
 from lsp_calib.studies import headings
 from lsp_calib.studies.ablation import Ablation, run_ablation
@@ -56,10 +58,9 @@ TITLES = {
     "smollm2-135m": "SmolLM2-135M, small window",
     "smollm2-135m-large": "SmolLM2-135M",
 }
-# What editors are served with by default.
-IN_USE = ("qwen2.5-coder-1.5b", "smollm2-135m-large")
-# Both with the large window.
-LIKE_FOR_LIKE = ("smollm2-135m-large", "qwen2.5-coder-1.5b-large")
+# What editors are served with by default: the large window, for both; the recommended model first.
+IN_USE = ("qwen2.5-coder-1.5b-large", "smollm2-135m-large")
+LIKE_FOR_LIKE = IN_USE[::-1]
 SUITS = {
     4.5: "accepting at a glance (`balanced`)",
     10.0: "critical code (`cautious`)",
@@ -226,20 +227,22 @@ def typed_rows(path: Path) -> list[str]:
 
 
 def readme_blocks() -> dict[str, str]:
-    """The README's table: the blind projects, the large window, both models, both conditions."""
-    columns = "model", "condition", "lines", "right", "skill", "marked accept", "marked reject"
+    """The README's table: lines inserted in the blind projects, with the default window; sizes of cards."""
+    columns = "model", "right", "marked accept", "marked reject", "memory", "download"
     rows = []
-    for name in LIKE_FOR_LIKE:
-        for condition in (INSERTING, WRITING_ON):
-            asked, row, _ = blind_lines(name, condition)
-            found = tiers(row.confidence, row.correct)
-            rows.append(
-                [
-                    *(TITLES[name].partition(",")[0], PLACES.get(condition, condition), str(asked)),
-                    *(percent(row.right / asked), f"{row.skill:+.2f}"),
-                    *(ablation_.share(found[tier]) for tier in ("accept", "reject")),
-                ]
-            )
+    for name in IN_USE:
+        card = load_cards()[name.removesuffix("-large")]
+        asked, row, _ = blind_lines(name, INSERTING)
+        found = tiers(row.confidence, row.correct)
+        download = f"{card.size / 1e9:.1f} GB" if card.size >= 1e9 else f"{card.size / 1e6:.0f} MB"
+        rows.append(
+            [
+                f"`{card.name}` ({'recommended' if card.recommended else 'for a first look'})",
+                percent(row.right / asked),
+                *(ablation_.share(found[tier]) for tier in ("accept", "reject")),
+                *(f"{needed(card) / 1e9:.1f} GB", download),
+            ]
+        )
     return {"quality": _block(*table_lines(columns, rows))}
 
 

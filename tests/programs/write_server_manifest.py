@@ -13,11 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from lsp_calib.inference.models.cards import DEFAULT_ENCODER as ENCODER
-from lsp_calib.inference.models.cards import load_cards, load_encoders
+from lsp_calib.inference.models.cards import ModelCard, load_cards, load_encoders
 
 FOLDER = Path(__file__).parents[2] / "editor-configs" / "vscode" / "server"
-# What the extension offers at first, the recommended one before the small one.
-OFFERED = ("qwen2.5-coder-1.5b", "smollm2-135m")
 LOCKS = ("server.txt", "prebuilt.txt", "build.txt", "local.txt")
 # The encoder's libraries have a digest of their own: a server without them is not asked to fetch newer ones.
 SIMILARITY = "similarity.txt"
@@ -27,7 +25,6 @@ TOKENIZER_WHEEL = 83_506_384
 
 def manifest(wheel: Path) -> dict[str, Any]:
     """The manifest of an extension that carries this wheel."""
-    cards = load_cards()
     encoder = load_encoders()[ENCODER]
     return {
         "version": wheel.name.split("-")[1],
@@ -43,7 +40,7 @@ def manifest(wheel: Path) -> dict[str, Any]:
                 "bytes": card.size,
                 "code": card.completion.layout == "fim",
             }
-            for card in (cards[name] for name in OFFERED)
+            for card in offered()
         ],
         "encoder": {
             "name": encoder.name,
@@ -54,6 +51,12 @@ def manifest(wheel: Path) -> dict[str, Any]:
             "locks": _digest([wheel.parent / SIMILARITY]),
         },
     }
+
+
+def offered() -> tuple[ModelCard, ModelCard]:
+    """The models that the extension offers at first: the recommended one, and the smallest one."""
+    cards = [*load_cards().values()]
+    return cards[0], min(cards, key=lambda card: card.parameters)
 
 
 def _digest(files: Iterable[Path]) -> str:

@@ -12,6 +12,7 @@ from pygls.exceptions import JsonRpcRequestCancelled
 from scripted_editor import URI, capabilities, suggestions, until
 
 from lsp_calib.home import private_folder
+from lsp_calib.inference.models.cards import how_to_get_one
 
 SUM = {"answers": {"    return a": {"text": " + b", "logprobs": [-0.1, -0.2, -0.3, -0.4, -9.0]}}}
 DEFINITION = "def add(a, b):\n    return a\n"
@@ -206,7 +207,7 @@ async def test_an_engine_that_dies_costs_one_answer(connect: Connect) -> None:
 @pytest.mark.parametrize("error", ["NoModelError", "ModelFileError"])
 async def test_without_a_model_one_message_says_what_to_do(connect: Connect, error: str) -> None:
     """Requests are answered null, however many; the user is told once, with the command that helps."""
-    message = "No model is installed. Run `lsp-calib models pull smollm2-135m` to get a small one (98 MB)."
+    message = f"No model is installed. {how_to_get_one()}"
     editor = await connect({"failure": [error, message]}, text="def f():\n    pass\n")
     for character in (1, 2, 3):
         assert await editor.inline(0, character) is None

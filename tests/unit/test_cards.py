@@ -71,9 +71,18 @@ def test_code_models_complete_comments_by_themselves_and_small_general_ones_by_h
     assert by_hand == {"smollm2-135m", "gemma-3-270m"}
 
 
-def test_without_a_wish_the_largest_installed_model_is_taken_however_slow_it_is(home: Path) -> None:
+def test_one_card_is_recommended_and_comes_first() -> None:
+    cards = load_cards().values()
+    assert [card.recommended for card in cards] == [True, *[False] * (len(cards) - 1)]
+    rest = [card for card in cards if card.completion.layout == "fim" and not card.recommended]
+    assert rest == sorted(rest, key=lambda card: -card.parameters)
+
+
+def test_without_a_wish_the_recommended_installed_model_is_taken_however_slow_it_is(home: Path) -> None:
     small = install(SMALL)
     assert choose(None)[1] == small
+    install("qwen2.5-coder-7b")
+    assert choose(None)[0].name == "qwen2.5-coder-7b"
     large = install(LARGE)
     demands.remember_speed(load_cards()[LARGE], demands.Speed(2.0, 20))
     card, path = choose(None)

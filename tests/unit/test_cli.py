@@ -389,6 +389,23 @@ def test_terms_are_shown_before_a_model_is_pulled(home: Path, monkeypatch: pytes
     assert json.loads(result.stdout) == expected
 
 
+def test_pulling_a_model_says_when_another_one_stays_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    best, *_, smallest = load_cards().values()
+    for card, words in (
+        (best, ""),
+        (smallest, f'{best.name} is used: to use {smallest.name}, set `model = "'),
+    ):
+        pulled = Pulled(card.path, "0" * 64, Checked.CARD)
+        monkeypatch.setattr(download, "pull", lambda *_, pulled=pulled: pulled)
+        text = said("models", "pull", card.name)
+        assert words in text
+        assert ("config.toml" in text) == bool(words)
+        card.path.parent.mkdir(exist_ok=True)
+        card.path.write_bytes(EMPTY_MODEL)
+    monkeypatch.setenv("LSP_CALIB_MODEL", smallest.name)
+    assert "config.toml" not in said("models", "pull", smallest.name)
+
+
 def test_a_model_that_nobody_vouches_for_is_said_to_be_one(monkeypatch: pytest.MonkeyPatch) -> None:
     card = load_cards()["granite-code-3b"]
     monkeypatch.setattr(download, "pull", lambda *_: Pulled(card.path, "ab" * 32, Checked.NOTHING))

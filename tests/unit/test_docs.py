@@ -8,12 +8,14 @@ import importlib
 import pkgutil
 import re
 import runpy
+import shlex
 from pathlib import Path
 
 import click
 import grimp
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from lsp_calib import calibration, confidence, errors
 from lsp_calib.calibration.binomial import least_trials, lower_tail
@@ -36,6 +38,49 @@ def test_every_command_that_is_named_exists(page: Path) -> None:
             assert not re.search(rf"`lsp-calib {first}|^    lsp-calib {first}", text, re.M), first
         elif isinstance(command, click.Group) and second:
             assert second in command.commands, (first, second)
+
+
+README = PAGES[0].read_text("utf-8")
+LINES = re.findall(r"^    (\S.*?)(?:  +#.*)?$", README, re.M)
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.split()) <= 700
+    assert README.count("![") == 2
+
+
+def test_each_command_line_of_the_readme_runs_in_a_clone() -> None:
+    """Until a release nothing is installed from an index."""
+    assert LINES[:2] == ["make demo", "make test"]
+    assert {line.split()[0] for line in LINES} == {"make", "lsp-calib"}
+    for line in [*LINES, *re.findall(r"`(lsp-calib [^`]+)`", README)]:
+        if line.startswith("lsp-calib"):
+            result = CliRunner().invoke(main, [*shlex.split(line)[1:], "--help"])
+            assert result.exit_code == 0, (line, result.output)
+
+
+@pytest.mark.parametrize("page", [*PAGES, *EDITORS], ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_what_is_made_can_be_made(page: Path) -> None:
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.M)
+    named = re.findall(r"(?:`|^    |&& )make ([a-z-]+)", page.read_text("utf-8"), re.M)
+    assert set(named) <= set(targets)
+
+
+def test_one_model_is_recommended_everywhere() -> None:
+    """That of the cards, which `models list`, the doctor and the server go by."""
+    best = next(card.name for card in load_cards().values() if card.recommended)
+    said = r"recommended model,? \(?`([^`]+)`|`([^`]+)`(?: \(recommended\)| is the recommended model)"
+    named = {
+        page: {"".join(names) for names in re.findall(said, page.read_text("utf-8"))}
+        for page in [*PAGES, *EDITORS]
+    }
+    expected = ("README.md", "docs/how-to.md", "docs/models.md", "editor-configs/neovim/README.md")
+    assert {page for page, names in named.items() if names} == {ROOT / page for page in expected}
+    assert set().union(*named.values()) == {best}
+    pulled = re.findall(
+        r"^    lsp-calib models pull (\S+)", README + section("how-to.md", "## Choose a model"), re.M
+    )
+    assert pulled == [best, best]
 
 
 def anchors(page: Path) -> set[str]:

@@ -266,6 +266,9 @@ class TestFindings:
         assert not [finding for finding in about(report, "model") if finding["fatal"]]
 
 
+SMALL, LARGE = "smollm2-135m", "qwen2.5-coder-1.5b"
+
+
 def measured(model: str, p50: float) -> Finding:
     data = {"model": model, "p50": p50, "threads": 2, "quick": p50 <= BUDGET_MS, "words": "half of 30 keys"}
     return Finding("speed", "It was measured.", data=data)
@@ -282,15 +285,36 @@ class TestRecommendation:
     def test_the_best_that_is_quick_enough_else_the_fastest(
         self, speeds: dict[str, float], model: str, quick: bool
     ) -> None:
-        found = recommend([measured(*one) for one in speeds.items()], Settings())
+        found = recommend([measured(*one) for one in speeds.items()], Settings(), [])
         assert found.level is (Level.GOOD if quick else Level.NOTE)
-        assert found.data == {"model": model, "threads": 2, "quickEnough": quick}
+        assert found.data == {"model": model, "threads": 2, "quickEnough": quick, "recommended": model}
         assert f"Recommended: {model}: half of 30 keys." in found.says
         assert ("None of the installed models answers within 700 ms" in found.says) != quick
 
     def test_a_setting_that_names_another_model_is_mentioned(self) -> None:
-        found = recommend([measured("good", 100)], Settings(model="large"))
+        found = recommend([measured("good", 100)], Settings(model="large"), [])
         assert found.advice == 'Set `model = "good"` in config.toml, or remove `model`.'
+
+    @pytest.mark.parametrize(
+        ("speeds", "named", "best"),
+        [
+            ({LARGE: 300.0, SMALL: 40.0}, LARGE, LARGE),
+            ({SMALL: 40.0}, LARGE, SMALL),  # it is to be pulled
+            ({LARGE: 900.0, SMALL: 40.0}, SMALL, SMALL),
+            ({LARGE: 900.0}, SMALL, LARGE),
+            ({"qwen2.5-coder-7b": 300.0, SMALL: 40.0}, LARGE, "qwen2.5-coder-7b"),
+            ({LARGE: 900.0, SMALL: 800.0}, SMALL, SMALL),  # the fastest
+        ],
+    )
+    @pytest.mark.usefixtures("home")
+    def test_it_is_that_of_the_list_of_models_installed_or_not(
+        self, speeds: dict[str, float], named: str, best: str
+    ) -> None:
+        known = [attrs.evolve(one, fits=True, installed=one.card.name in speeds) for one in inventory()]
+        found = recommend([measured(*one) for one in speeds.items()], Settings(), known)
+        assert (found.data["recommended"], found.data["model"]) == (named, best)
+        assert f"Recommended: {named}" in found.says
+        assert (f"lsp-calib models pull {named}" in found.advice) == (named != best)
 
 
 class TestModelsThatCannotRun:

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from write_server_lock import BUILD, FOLDER, PLATFORMS, ROOT, download_size, groups, without_wheel
-from write_server_manifest import LOCKS, OFFERED, SIMILARITY, manifest
+from write_server_manifest import LOCKS, SIMILARITY, manifest, offered
 
-from lsp_calib.inference.models.cards import DEFAULT_ENCODER, load_cards, load_encoders
+from lsp_calib.inference.models.cards import DEFAULT_ENCODER, load_encoders
 
 PIN = re.compile(r"^([\w.-]+)==([\w.]+)", re.M)
 
@@ -109,7 +109,8 @@ def test_a_size_is_that_of_the_largest_file_that_may_be_taken() -> None:
 
 
 def test_the_models_that_are_offered_have_a_checksum_and_a_size() -> None:
-    cards = load_cards()
-    for name in OFFERED:
-        assert cards[name].verified
-        assert cards[name].size > 0
+    best, smallest = offered()
+    assert best.recommended
+    assert best.size > smallest.size > 0
+    assert best.verified
+    assert smallest.verified

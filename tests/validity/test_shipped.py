@@ -17,11 +17,10 @@ from typing import Any
 import numpy as np
 import pytest
 from confidence_rendering import (
-    LIKE_FOR_LIKE,
+    IN_USE,
     RECORDS,
     SHIPPED,
     ablations,
-    blind_lines,
     fitted_on,
     in_use,
     name_of,
@@ -31,22 +30,23 @@ from PIL import Image
 from write_confidence import FIGURE, PAGES, README_FIGURE, readme_checksum, written
 
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
+from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.line_curves import SECOND, SecondOpinion
 from lsp_calib.calibration.logistic import LOOSE_PRIOR, PlattCalibrator
 from lsp_calib.calibration.scores import auc, skill_score
 from lsp_calib.calibration.tiers import PRESETS
 from lsp_calib.calibration.validation import bootstrap_difference, out_of_fold
 from lsp_calib.commands.calibrate import fit_records
-from lsp_calib.completion.prompt import Layout
+from lsp_calib.commands.engine import layouts_for
+from lsp_calib.completion.prompt import Layout, WindowSize
 from lsp_calib.confidence.features import FEATURES, by_name
 from lsp_calib.corpus.places import INSERTING, STRATA
 from lsp_calib.corpus.records import FeatureList, read_records
 from lsp_calib.inference.models.cards import load_cards
+from lsp_calib.settings import Settings
 from lsp_calib.studies.ablation import SHIPPED as SHIPPED_ROW
 from lsp_calib.studies.ablation import checksum
-from lsp_calib.studies.ablation import share as words_of
 from lsp_calib.studies.data import SETS
-from lsp_calib.studies.evaluate import tiers
 from lsp_calib.values import Stop
 
 read = functools.cache(read_records)  # no test changes what it gets
@@ -173,14 +173,14 @@ def test_infilling_is_judged_exactly_and_by_tests(file: Path) -> None:
     assert failing <= max(1, len(exact) // 50)
 
 
-def test_the_readme_recommends_by_the_figures_of_its_table() -> None:
-    readme = (TIERS.parents[1] / "README.md").read_text("utf-8")
-    for name in LIKE_FOR_LIKE:
-        asked, row, _ = blind_lines(name, "inserting")
-        accepted = words_of(tiers(row.confidence, row.correct)["accept"]).partition(",")[0]
-        right = f"{row.right / asked:.0%}".replace("%", " %")
-        row = rf"^\| `{name.removesuffix('-large')}` [^|]*\| {right} \| {accepted} \|"
-        assert re.search(row, readme, re.M), row
+@pytest.mark.usefixtures("home")
+def test_the_tables_of_what_is_in_use_are_of_the_default_window() -> None:
+    layouts = layouts_for(Settings(), CalibratorStore.open())
+    cards = [load_cards()[name.removesuffix("-large")] for name in IN_USE]
+    for name, card in zip(IN_USE, cards, strict=True):
+        is_large = layouts.size(card, card.identity) is WindowSize.LARGE
+        assert name == f"{card.name}{'-large' * is_large}"
+    assert [card.recommended for card in cards] == [True, False], "as the README has it"
 
 
 def test_the_page_on_tiers_says_how_many_rejected_lines_pass_the_tests() -> None:

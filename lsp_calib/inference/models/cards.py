@@ -161,7 +161,7 @@ class ModelCard(FileCard):
     context: positions kept. window: characters of a document that are shown to the model. parameters: about
     how many it has. kv_bytes: of the key-value cache, for a position. notice: terms to show before a pull.
     comments: whether the setting `comments` is `on` by default, as for models that write comments people
-    keep; else it is `hand`.
+    keep; else it is `hand`. recommended: whether it is the one to take where nothing speaks against it.
     """
 
     title: str
@@ -176,6 +176,7 @@ class ModelCard(FileCard):
     kv_bytes: int = 0
     notice: str = ""
     comments: bool = False
+    recommended: bool = False
 
     kind = "language"
 
@@ -187,11 +188,25 @@ class ModelCard(FileCard):
 def load_cards() -> dict[str, ModelCard]:
     """All shipped cards by name, in the order of preference.
 
-    Models with fill-in-the-middle come first, because they see the text after the cursor; then larger ones.
+    The recommended one comes first, then models with fill-in-the-middle, because they see the text after the
+    cursor; then larger ones.
     """
-    cards = _cards("*.toml", _model_card)
-    cards.sort(key=lambda card: (card.completion.layout != "fim", -card.parameters, -card.size, card.name))
-    return {card.name: card for card in cards}
+
+    def place(card: ModelCard) -> tuple[bool, bool, int, int, str]:
+        without_suffix = card.completion.layout != "fim"
+        return not card.recommended, without_suffix, -card.parameters, -card.size, card.name
+
+    return {card.name: card for card in sorted(_cards("*.toml", _model_card), key=place)}
+
+
+def how_to_get_one() -> str:
+    """The commands that get the recommended model and the smallest one, with their sizes: a sentence."""
+    cards = [*load_cards().values()]
+    best, smallest = cards[0], min(cards, key=lambda card: card.parameters)
+    return (
+        f"Run `lsp-calib models pull {best.name}` ({best.size / 1e9:.1f} GB, recommended) or "
+        f"`lsp-calib models pull {smallest.name}` ({smallest.size / 1e6:.0f} MB, for a first look)."
+    )
 
 
 def as_pulled(card: ModelCard) -> ModelCard:
@@ -270,9 +285,7 @@ def locate(wanted: str | None) -> tuple[ModelCard, Path]:
         raise SettingsError(_unknown(wanted, cards))
     best = next((card for card in cards.values() if card.path.is_file()), None)
     if best is None:
-        raise NoModelError(
-            "No model is installed. Run `lsp-calib models pull smollm2-135m` to get a small one (98 MB)."
-        )
+        raise NoModelError(f"No model is installed. {how_to_get_one()}")
     card = as_pulled(best)
     return card, card.path
 

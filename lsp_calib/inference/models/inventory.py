@@ -82,6 +82,22 @@ def inventory() -> list[Entry]:
     return entries
 
 
+def recommended(entries: Iterable[Entry]) -> Entry | None:
+    """The first model, in order of preference, that fits in memory, has shipped calibrators, and was not
+    measured to be too slow here."""
+    calibrated = {path.name for path in (home.shipped_models() / "calibrators").glob("line-*.json")}
+    return next(
+        (
+            one
+            for one in entries
+            if one.fits is not False
+            and f"line-{one.card.name}-large.json" in calibrated
+            and (one.speed is None or one.speed.quick_enough)
+        ),
+        None,
+    )
+
+
 def encoders() -> list[Entry]:
     """All encoders."""
     return [

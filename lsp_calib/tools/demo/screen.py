@@ -265,7 +265,7 @@ def _next(shown: Sequence[Shown]) -> list[str]:
     words = ["Next: let your editor start `lsp-calib serve`; editor-configs/ has VS Code, Neovim and others."]
     cards = load_cards()
     mine = cards.get(shown[0].wire["model"]) if shown else None
-    best = max(cards.values(), key=lambda card: card.size)
+    best = next(iter(cards.values()))
     if mine is not None and best.size > mine.size:
         words.append(
             f"A better model: `lsp-calib models pull {best.name}` ({best.size / 1e9:.1f} GB); this demo then "

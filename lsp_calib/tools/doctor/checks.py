@@ -31,7 +31,13 @@ from lsp_calib.inference.backend import EIGHT_BIT, Hardware
 from lsp_calib.inference.local import compiler
 from lsp_calib.inference.models import sidecar
 from lsp_calib.inference.models.cards import DEFAULT_ENCODER as ENCODER
-from lsp_calib.inference.models.cards import ModelCard, load_encoders, locate, verify_encoder
+from lsp_calib.inference.models.cards import (
+    ModelCard,
+    how_to_get_one,
+    load_encoders,
+    locate,
+    verify_encoder,
+)
 from lsp_calib.inference.models.demands import slow_here
 from lsp_calib.inference.models.inventory import Entry, inventory
 from lsp_calib.inference.process import acceleration
@@ -233,8 +239,7 @@ def models(trusted: Settings) -> tuple[list[Finding], list[Entry]]:
             advice = "Correct `model`, or leave it out."
             found.append(problem("model", str(error), advice, fatal=True))
     elif not usable:
-        advice = "Run `lsp-calib models pull smollm2-135m` for a small one (98 MB)."
-        found.append(problem("model", "No usable model is installed.", advice, fatal=True))
+        found.append(problem("model", "No usable model is installed.", how_to_get_one(), fatal=True))
     return found, usable
 
 

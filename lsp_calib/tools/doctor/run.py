@@ -14,8 +14,8 @@ from rich.text import Text
 
 from lsp_calib.errors import EngineDiedError, LspCalibError, ModelError
 from lsp_calib.inference import open_engine
-from lsp_calib.inference.models.demands import LATENCY_BUDGET, is_quiet
-from lsp_calib.inference.models.inventory import Entry
+from lsp_calib.inference.models.demands import ENOUGH, LATENCY_BUDGET, Speed, is_quiet
+from lsp_calib.inference.models.inventory import Entry, inventory, recommended
 from lsp_calib.settings import Settings, engine_choice, resolve
 from lsp_calib.terminal import Console, tell
 from lsp_calib.tools.bench.run import short_bench
@@ -35,7 +35,7 @@ def speeds(usable: Sequence[Entry], trusted: Settings, progress: Callable[[str],
         needed = not measured or finding.data["model"] == trusted.model
         if needed and finding.data.get("runs") is False and not trusted.remote_url:
             found[at] = attrs.evolve(finding, fatal=True)
-    return [*found, recommend(measured, trusted)] if measured else found
+    return [*found, recommend(measured, trusted, inventory())] if measured else found
 
 
 def _measured(entry: Entry, trusted: Settings, progress: Callable[[str], None]) -> Finding:
@@ -73,14 +73,30 @@ def _measured(entry: Entry, trusted: Settings, progress: Callable[[str], None]) 
     )
 
 
-def recommend(measured: Sequence[Finding], trusted: Settings) -> Finding:
-    """The recommended model for this machine: the first that is quick enough, else the fastest.
+def recommend(measured: Sequence[Finding], trusted: Settings, known: Sequence[Entry]) -> Finding:
+    """The recommended model for this machine: that of `models list`, by the speeds that were measured now.
 
-    It is shown, and changes nothing. measured: of `_measured`, at least one, in order of preference.
+    If it is not installed, the best installed one is named as well: the first that is quick enough, else the
+    fastest. It is shown, and changes nothing. measured: of `_measured`, at least one, in order of preference.
+    known: all models.
     """
+    times = {str(one.data["model"]): Speed(float(one.data["p50"]) / 1e3, ENOUGH) for one in measured}
+    wanted = recommended(attrs.evolve(one, speed=times.get(one.card.name, one.speed)) for one in known)
     fastest = min((one.data for one in measured), key=lambda one: float(one["p50"]))
-    best = next((one.data for one in measured if one.data["quick"]), fastest)
-    data = {"model": best["model"], "threads": best["threads"], "quickEnough": best["quick"]}
+    quick = [one.data for one in measured if one.data["quick"]]
+    of_wanted = [one for one in quick if wanted is not None and one["model"] == wanted.card.name]
+    best = next(iter([*of_wanted, *quick]), fastest)
+    name = str(best["model"]) if wanted is None or wanted.installed else wanted.card.name
+    data = {
+        "model": best["model"],
+        "threads": best["threads"],
+        "quickEnough": best["quick"],
+        "recommended": name,
+    }
+    if wanted is not None and not wanted.installed:
+        says = f"Recommended: {name}, which is not installed. The best installed model is {best['model']}"
+        advice = f"Run `lsp-calib models pull {name}` ({wanted.card.size / 1e6:,.0f} MB)."
+        return note("recommendation", f"{says}: {best['words']}.", advice, data=data)
     why = f"Recommended: {best['model']}: {best['words']}."
     if not best["quick"]:
         why += (
