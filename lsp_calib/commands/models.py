@@ -6,6 +6,7 @@ import json
 from importlib.util import find_spec
 from typing import Any
 
+from lsp_calib import home
 from lsp_calib.commands.engine import Say
 from lsp_calib.commands.printing import download_progress
 from lsp_calib.errors import NoModelError, SettingsError, install_command
