@@ -2,10 +2,10 @@
 # Neovim 0.10.4 and 0.12.4: `:%s` on four lines reaches a language server as one change of all 31 lines from the first of
 # them to the last; undoing it arrives as four changes of a word each.
 #
-# Expected: one change for each edit, as for `:global` and for an undo. The protocol allows both. VS Code's client passes on
-#   the editor's own changes one by one (microsoft/vscode-languageserver-node, client/src/common/codeConverter.ts,
-#   asChangeTextDocumentParams); the editor merges them from 1000 on (microsoft/vscode, pieceTreeTextBuffer.ts,
-#   _reduceOperations).
+# Expected: one change for each edit, as for `:global` and for an undo. The protocol allows both. "Replace all" in VS Code
+#   (code-server 4.139.1, on the same document) sends four changes of one line each: its client passes on the editor's own
+#   changes (microsoft/vscode-languageserver-node, client/src/common/codeConverter.ts, asChangeTextDocumentParams), which
+#   are merged from 1000 on (microsoft/vscode, pieceTreeTextBuffer.ts, _reduceOperations).
 # Seen: `contentChanges` has one item. Its range begins at the first match and ends at the last one, and its text repeats
 #   the 27 lines between, which are as before. The debounce is not the cause: two nvim_buf_set_lines, 30 lines apart and at
 #   once, stay two changes. Neovim tells on_lines of a substitution when it is over, with its first and last line

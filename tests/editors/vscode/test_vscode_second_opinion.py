@@ -36,3 +36,18 @@ def test_a_surer_second_answer_is_the_next_one_and_never_in_the_place_of_what_is
     vscode.until("the surer one", lambda: shown(vscode)[0] == SURER)
     vscode.keys("Tab")
     vscode.until("it in the line", lambda: vscode.lines()[-1] == TYPED + SURER)
+
+
+def test_the_key_of_the_next_one_asks_by_itself(editor: Any, tmp_path: Path) -> None:
+    """Without a request by hand before it: VS Code makes one, and shows the surer answer at once."""
+    answers = TwoAnswers(tmp_path)
+    answers.release()
+    vscode = editor(answers.workspace, **answers.options)
+    answers.start(vscode)
+    answers.type(vscode)
+    film = vscode.film()
+    vscode.keys("Alt+BracketRight")
+    vscode.until("the surer one", lambda: shown(vscode)[0] == SURER)
+    vscode.until("the badge of two", lambda: shown(vscode)[1].startswith("1: ✗ reject"))
+    seen = [text for text, _ in itertools.groupby(one["text"] for one in film())]
+    assert seen == [TYPED + FIRST, TYPED + SURER]
