@@ -194,6 +194,7 @@ calibrators: $(VENV)/.dev ## Fit the shipped calibrators again from records and 
 		$(bin)/python tests/programs/summary_confidence.py models/records/summary-$$model-*.jsonl \
 			--fit models/calibrators/summary-$$model.json || exit 1; \
 	done
+	$(bin)/python tests/programs/next_edits.py --write
 	$(bin)/python tests/programs/write_confidence.py
 
 .PHONY: confidence
