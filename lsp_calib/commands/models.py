@@ -7,9 +7,11 @@ from importlib.util import find_spec
 from typing import Any
 
 from lsp_calib import home
+from lsp_calib.calibration.calibrators.calibrator import MAX_BYTES
 from lsp_calib.commands.engine import Say
 from lsp_calib.commands.printing import download_progress
 from lsp_calib.errors import NoModelError, SettingsError, install_command
+from lsp_calib.files import read_file
 from lsp_calib.inference.models import download, sidecar
 from lsp_calib.inference.models.cards import (
     DEFAULT_ENCODER,
@@ -42,7 +44,7 @@ def quality(name: str) -> dict[str, Any] | None:
     path = home.shipped_models() / "calibrators" / f"line-{name}-large.json"
     if not path.is_file():
         return None
-    fitted = json.loads(path.read_text("utf-8"))
+    fitted = json.loads(read_file(path, MAX_BYTES))
     return {"right": round(fitted["nCorrect"] / fitted["n"], 3), "n": fitted["n"]}
 
 
