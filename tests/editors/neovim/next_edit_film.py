@@ -21,20 +21,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 from editor_terminal import COLUMNS, EditorTerminal
 from nvim import NVIM, Neovim, scripted
 from PIL import Image, ImageDraw, ImageFont
+from renamed import RENAMED
 
 ROOT = Path(__file__).parents[3]
 PICTURE = ROOT / "docs" / "img" / "next-edit-neovim.png"
-SOURCE = """\
-def draw(canvas, box):
-    canvas.move(box.left, box.top)
-    canvas.line(box.size, 0)
-    canvas.line(box.size, box.height)
-    canvas.line(0, box.height)
-    canvas.line(0, 0)
-    canvas.text(box.size, 4, box.name)
-    canvas.text(box.size, 8, box.note)
-    canvas.fill(box.left, box.top)
-"""
 SPACE = "vim.api.nvim_create_namespace('lsp_calib_next_edit')"
 DRAWN = f"return #vim.api.nvim_buf_get_extmarks(0, {SPACE}, 0, -1, {{}})"
 FONTS = Path("/usr/share/fonts/truetype/dejavu")
@@ -91,7 +81,7 @@ def main(picture: Path) -> None:
         (folder / "editor").mkdir()
         (folder / "home").mkdir(mode=0o700)
         file = folder / "box.py"
-        file.write_text(SOURCE)
+        file.write_text(RENAMED)
         nvim = Neovim(NVIM, folder / "editor", file, server=scripted(folder, {}), home=folder / "home")
         nvim.attached()
         nvim.lua(
@@ -102,7 +92,7 @@ def main(picture: Path) -> None:
         command = [NVIM, "--server", nvim.socket, "--remote-ui"]
         terminal = EditorTerminal(command, {}, folder)
         try:
-            strip = Strip(len(SOURCE.splitlines()))
+            strip = Strip(len(RENAMED.splitlines()))
             for keys in ("3G/size<CR>cw", *"width", "<Esc>", "n", "."):
                 nvim.keys(keys)
             strip.take("size was renamed by hand, in two lines", terminal)

@@ -9,7 +9,6 @@ is needed.
 
 from __future__ import annotations
 
-import io
 import sys
 import tempfile
 from pathlib import Path
@@ -17,46 +16,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 from editor import MISSING, ROOT, VSCode, browser_flags
-from pictures import BARE
-from PIL import Image, ImageDraw, ImageFont
+from film_strip import SETTINGS, SIZE, FilmStrip, hide_side_bar
 from two_answers import SURER, TwoAnswers, shown
 
 PICTURE = ROOT / "docs" / "img" / "second-opinion-vscode.png"
-SIZE = (860, 460)
-ROWS, STATUS = 3 * 26 + 12, 24  # pixels: a function of three lines, and the status bar
-NUMBERED = {"lspCalib.badge.number": True}
-FONT = "/usr/share/fonts/truetype/dejavu/DejaVuSans-Bold.ttf"
-INK, PAPER, CAPTION = "#cccccc", "#1f1f1f", 34
-
-
-class Strip:
-    """Parts of pictures of a window, one below the other, each under a line that says what was done."""
-
-    def __init__(self, vscode: VSCode) -> None:
-        self._vscode = vscode
-        self._frames: list[tuple[str, Image.Image]] = []
-
-    def take(self, caption: str) -> None:
-        vscode = self._vscode
-        vscode.page.wait_for_timeout(700)  # until the status bar is drawn
-        shot = Image.open(io.BytesIO(vscode.page.screenshot())).convert("RGB")
-        width, height = shot.size
-        top = vscode.page.locator(".view-line", has_text="def square_of").first.bounding_box()["y"] - 6
-        part = Image.new("RGB", (width, ROWS + STATUS))
-        part.paste(shot.crop((0, top, width, top + ROWS)), (0, 0))
-        part.paste(shot.crop((0, height - STATUS, width, height)), (0, ROWS))
-        self._frames.append((caption, part))
-        print(f"--- {caption}", *shown(vscode), sep="\n")
-
-    def save(self, file: Path) -> None:
-        width, height = self._frames[0][1].size
-        image = Image.new("RGB", (width, (height + CAPTION) * len(self._frames)), PAPER)
-        draw, font = ImageDraw.Draw(image), ImageFont.truetype(FONT, 16)
-        for number, (caption, part) in enumerate(self._frames):
-            top = number * (height + CAPTION)
-            draw.text((12, top + 9), caption, INK, font)
-            image.paste(part, (0, top + CAPTION))
-        image.quantize(128, dither=Image.Dither.NONE).save(file, optimize=True)
 
 
 def main(picture: Path) -> None:
@@ -66,14 +29,13 @@ def main(picture: Path) -> None:
         folder = Path(name)
         (folder / "profile").mkdir()
         answers = TwoAnswers(folder)
-        options = answers.options | {"user": answers.options["user"] | BARE | NUMBERED}
+        options = answers.options | {"user": answers.options["user"] | SETTINGS}
         browser = playwright.chromium.launch(**browser_flags())
         vscode = VSCode(browser, folder / "profile", answers.workspace, viewport=SIZE, **options)
         try:
             answers.start(vscode)
-            if vscode.page.locator(".part.sidebar").is_visible():
-                vscode.command("View: Toggle Primary Side Bar Visibility")
-            strip = Strip(vscode)
+            hide_side_bar(vscode)
+            strip = FilmStrip(vscode, "def square_of", 3)
             answers.type(vscode)
             strip.take("A suggestion comes by itself")
             answers.ask(vscode)
