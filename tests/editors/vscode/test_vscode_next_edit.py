@@ -145,7 +145,10 @@ def test_changes_by_hand_lead_to_the_next_one(begin: Any, offered: EditsOffered)
         vscode.keys("Home", *["ArrowRight"] * len("canvas.line(box."), *["Shift+ArrowRight"] * len("size"))
         vscode.type("width")
         vscode.keys("Escape", "ArrowDown", "ArrowDown")
-    old, new, badge, status = vscode.until("the fourth", lambda: drawn(vscode)[0] and drawn(vscode))
+    vscode.until("the third by hand", lambda: vscode.lines()[4] == "canvas.line(box.width, 2)")
+    # Until the extension hears of the last keys, it strikes out what they have typed over.
+    found = vscode.until("the fourth", lambda: drawn(vscode)[0] == "size" and drawn(vscode))
+    old, new, badge, status = found
     assert (old, new, status) == ("size", "→ width", "")
     assert badge in ("● accept", "▲ review")
     vscode.keys("Alt+u")
