@@ -262,10 +262,10 @@ class NextEdits:
 
     def _undoes(self, document: CalibDocument, where: LineMap) -> bool:
         """Whether a change of several lines has taken back edits in all of them; then that is noted."""
+        if where.new_end != where.old_end:
+            return False
         lines, made = different(where), self._made_in(document.uri)
-        if where.new_end != where.old_end or not all(
-            (line, where.old[line], where.new[line]) in made for line in lines
-        ):
+        if not all((line, where.old[line], where.new[line]) in made for line in lines):
             return False
         for line in lines:
             self._edited(document, line, where.old[line], where.new[line])

@@ -210,8 +210,8 @@ def test_without_a_model(tmp_path: Path, as_json: bool) -> None:
     result = demo(tmp_path / "empty", *(["--json"] if as_json else []), COLUMNS=str(WIDTH))
     assert result.returncode == 4
     if not as_json:
-        assert result.stdout.count("lsp-calib models pull") == 1
-        assert "lsp-calib models pull smollm2-135m" in result.stdout
+        for name in ("qwen2.5-coder-1.5b", "smollm2-135m"):
+            assert result.stdout.count(f"lsp-calib models pull {name}") == 1
         assert result.stderr == ""
         return
     document = json.loads(result.stdout)

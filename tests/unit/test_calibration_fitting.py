@@ -166,9 +166,13 @@ def base():
 
 @pytest.mark.parametrize("shift", [0.0, 1.0])
 def test_with_few_labels_it_is_better_than_one_of_their_own(base, shift):
-    _, right, _ = weighed(200, 2, shift=shift)
-    moved, own = adapted(base, 200, 2, shift=shift), fitted(200, 2, GO, shift=shift)
-    assert log_loss(moved.confidence, right) < log_loss(own.confidence, right)
+    """In the mean of several draws of so few."""
+    lost = np.zeros(2)
+    for seed in range(2, 6):
+        _, right, _ = weighed(200, seed, shift=shift)
+        found = adapted(base, 200, seed, shift=shift), fitted(200, seed, GO, shift=shift)
+        lost += [log_loss(one.confidence, right) for one in found]
+    assert lost[0] < lost[1]
 
 
 def test_it_says_what_it_is_and_of_what(base):
