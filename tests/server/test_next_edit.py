@@ -204,6 +204,15 @@ async def test_undone_it_is_offered_no_more(connect: Connect, script: dict[str, 
     assert absence["message"].startswith("No edit was made")
 
 
+async def test_most_of_the_lines_above_are_deleted(connect: Connect, script: dict[str, Any]) -> None:
+    """The edit is known where it stands now."""
+    editor = await connect(script, client=capabilities(inline=True, edits=True), text=TEXT)
+    rename(editor, 8, 13)
+    editor.cursor(9, 0)
+    editor.change((0, 0), (7, 0), "")
+    assert any("size" in title for title in await editor.actions(1, 13))
+
+
 async def test_what_nobody_has_typed_is_no_edit(connect: Connect, script: dict[str, Any]) -> None:
     """Pasted lines, a formatter's changes, what comes in many places at once, and accepted suggestions."""
     editor = await connect({**script, "otherwise": {"text": "width - 1", "logprobs": [-0.1]}}, text=TEXT)
