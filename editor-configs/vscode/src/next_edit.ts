@@ -209,6 +209,7 @@ export class NextEdits implements vscode.Disposable {
       return;
     }
     clearTimeout(this.timer);
+    const { changed } = this;
     this.changed = undefined;
     const request = (this.request += 1);
     const { document, selection } = editor;
@@ -221,6 +222,7 @@ export class NextEdits implements vscode.Disposable {
     this.clear();
     const offer = this.offerOf(found, server.client);
     if (!offer) {
+      this.changed = changed; // a slow server may think that the edit goes on: it is asked again once the line is left
       return;
     }
     this.offer = offer;
@@ -267,6 +269,10 @@ export class NextEdits implements vscode.Disposable {
   private draw(): void {
     const { offer } = this;
     const editors = offer ? vscode.window.visibleTextEditors.filter(({ document }) => document === offer.document) : [];
+    const inSight = offer !== undefined && editors.some((editor) => showsPlace(editor, offer));
+    // The keys first: who sees it may press one.
+    void vscode.commands.executeCommand('setContext', 'lspCalib.nextEdit.offered', offer !== undefined);
+    void vscode.commands.executeCommand('setContext', 'lspCalib.nextEdit.visible', inSight);
     for (const editor of this.drawnIn) {
       for (const kind of editors.includes(editor) ? [] : [this.struck, this.place, this.behind]) {
         editor.setDecorations(kind, []);
@@ -276,10 +282,7 @@ export class NextEdits implements vscode.Disposable {
     if (offer) {
       editors.forEach((editor) => this.drawIn(editor, offer));
     }
-    const inSight = offer !== undefined && editors.some((editor) => showsPlace(editor, offer));
     this.showStatus(inSight ? undefined : offer);
-    void vscode.commands.executeCommand('setContext', 'lspCalib.nextEdit.offered', offer !== undefined);
-    void vscode.commands.executeCommand('setContext', 'lspCalib.nextEdit.visible', inSight);
   }
 
   private drawIn(editor: vscode.TextEditor, { document, range, old, text, tier, confidence }: Offer): void {
