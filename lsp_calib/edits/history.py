@@ -100,19 +100,9 @@ def passed_over(places: Sequence[Place], made: Sequence[Made], document: Hashabl
 FEATURES = (
     *("repeats", "alone", "passed", "elsewhere", "left", "right", "both", "alike", "alike-most", "others"),
     *("new", "distance", "above", "far", "same-line", "same-scope", "number", "insertion", "in-call"),
-    *(
-        "length",
-        "words",
-        "defined",
-        "defined-here",
-        "defined-left",
-        "rename",
-        "orphan",
-        "defines",
-        "together",
-    ),
-    *("resembles", "comment", "went-on", "alone-alike", "alone-both", "alone-new", "alone-short"),
-    *("alone-orphan", "never-passed"),
+    *("length", "words", "defined", "defined-here", "defined-left", "rename", "orphan", "defines"),
+    *("together", "resembles", "comment", "went-on", "alone-alike", "alone-both", "alone-new"),
+    *("alone-short", "alone-orphan", "never-passed"),
 )
 
 

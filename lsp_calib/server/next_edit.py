@@ -7,6 +7,7 @@ which places are offered; `lsp_calib.edits` finds the places and says how likely
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import Any
 
@@ -47,6 +48,7 @@ _MOST_AT_ONCE = 24
 _LONGEST = 40
 
 _OFF = "Next edits are turned off. Set nextEdit.enabled to true to get them."
+_DAMAGED = "The curve of next edits cannot be read, so none is offered. Install lsp-calib again."
 _NONE = "No edit was made that can be repeated: a few words or characters, changed by hand within one line."
 _GOES_ON = "The edit counts once the cursor leaves its line, or after a second without a key."
 _ELSEWHERE = "The last edit was made in a document of another language."
@@ -97,7 +99,7 @@ class _Found:
 class NextEdits:
     """The edits of a session, and the places where the last one can be made again.
 
-    settled: is told how many labels are new. curve: the shipped one unless given.
+    settled: is told how many labels are new.
     """
 
     _connection: Connection
@@ -106,7 +108,6 @@ class NextEdits:
     _tracking: SuggestionTracking
     _recorder: Recorder
     _settled: Callable[[int], object]
-    _curve: EditCurve | None = attrs.field(factory=shipped_curve, alias="curve")
 
     def __attrs_post_init__(self) -> None:
         self._history = History()
@@ -365,8 +366,13 @@ class NextEdits:
         self._found = {}
         await self._recorder.finish()
 
+    @functools.cached_property
+    def _curve(self) -> EditCurve | None:
+        """Read when places are looked for, not when the editor starts or a key is pressed."""
+        return shipped_curve()
+
     def _is_on(self) -> bool:
-        return self._connection.settings.next_edit and self._curve is not None
+        return self._connection.settings.next_edit
 
     def _follows(self, document: CalibDocument) -> bool:
         """Whether edits are remembered of a document, and offered there."""
@@ -386,6 +392,8 @@ class NextEdits:
             return _GOES_ON
         if not self._rules or origin is None:
             return _NONE
+        if self._curve is None:
+            return _DAMAGED
         return "" if origin.language == document.language else _ELSEWHERE
 
     def _likely(self, most: int = MOST_BELOW) -> list[_Found]:

@@ -13,12 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from lsp_calib.calibration.arrays import BoolArray, FloatArray, IntArray, group_codes, quietly
-from lsp_calib.calibration.calibrators.calibrator import Calibrator, Curve
+from lsp_calib.calibration.calibrators.calibrator import FEATURES_MEASURE, Calibrator, Curve
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.fitting import FeatureData, LabelledAnswers, Recipe
 from lsp_calib.calibration.calibrators.purpose import Origin
 from lsp_calib.calibration.logistic import LOOSE_PRIOR, PlattCalibrator
 from lsp_calib.calibration.scores import auc, expected_calibration_error, skill_score
+from lsp_calib.calibration.tiers import PRESETS
 from lsp_calib.calibration.validation import (
     Interval,
     bootstrap_interval,
@@ -37,7 +38,7 @@ from lsp_calib.values import Evidence
 
 _RECIPE = Recipe("edits", FEATURES, by_place=True)
 # Where the presets' tiers begin, without strictness.
-_ACCEPT_FROM = 0.78
+_ACCEPT_FROM = PRESETS["balanced"].accept_from
 
 
 @attrs.frozen(eq=False, slots=False)
@@ -91,7 +92,7 @@ def fitted(cases: Sequence[Case], origins: Sequence[Origin], created: str) -> tu
     origins: the projects. created: ISO date.
     """
     places = Places.of(cases)
-    curve = places.data.curve("features-2", places.data.choose([_RECIPE]))
+    curve = places.data.curve(FEATURES_MEASURE, places.data.choose([_RECIPE]))
     made = EditCurve(
         version=VERSION,
         features=curve.features,

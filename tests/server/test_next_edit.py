@@ -213,6 +213,17 @@ async def test_most_of_the_lines_above_are_deleted(connect: Connect, script: dic
     assert any("size" in title for title in await editor.actions(1, 13))
 
 
+async def test_without_its_curve_it_says_so(
+    connect: Connect, script: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lsp_calib.edits.offers.FILE", Path("edits", "none.json"))
+    editor = await connect(script, text=TEXT)
+    rename(editor, 2, 20)
+    assert await next_edit(editor) is None
+    absence = await editor.command("explain", {"uri": URI, "kind": "edit"})
+    assert "cannot be read" in absence["message"]
+
+
 async def test_what_nobody_has_typed_is_no_edit(connect: Connect, script: dict[str, Any]) -> None:
     """Pasted lines, a formatter's changes, what comes in many places at once, and accepted suggestions."""
     editor = await connect({**script, "otherwise": {"text": "width - 1", "logprobs": [-0.1]}}, text=TEXT)
