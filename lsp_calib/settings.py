@@ -345,7 +345,7 @@ class Settings:
         True,
         "Summaries in the hover",
         "summaries in the hover, on the lines of a signature and on the name of a called function of the "
-        "same file",
+        "same file. Of a model that is too small for them only with `true` in config.toml",
         see="[Summaries](summaries.md)",
     )
     code_lens: bool = _setting(
@@ -587,7 +587,8 @@ def resolve(command_line: Settings, editor: Settings = DEFAULTS) -> tuple[Settin
             chosen["remote_url"] = chosen["remote_key_file"] = None
     for name in ("exclude", "overrides"):
         chosen[name] = dict.fromkeys(one for level in levels for one in getattr(level, name))
-    settings = Settings(**chosen)
+    given = frozenset().union(*(level.given for level in levels))
+    settings = Settings(**chosen, given=given)
     warning = in_the_clear(settings.remote_url or "")
     return settings, [*problems, *more, *([warning] if warning else [])]
 

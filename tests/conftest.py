@@ -159,3 +159,10 @@ def home_with_model(home: Path, model_path: Path, model_card: ModelCard) -> Path
     for ready in converted.all_of(model_path):
         (model_card.path.parent / ready.name).symlink_to(ready)
     return home
+
+
+@pytest.fixture
+def home_with_summaries(home_with_model: Path) -> Path:
+    """The same, of a user who wants the summaries of a model that offers none by itself."""
+    (home_with_model / "config.toml").write_text("hover.enabled = true\n")
+    return home_with_model

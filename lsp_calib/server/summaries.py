@@ -23,6 +23,7 @@ from lsp_calib.characters import escape_markdown, escape_prose, plain_prose, sho
 from lsp_calib.errors import LspCalibError, SettingsError
 from lsp_calib.feedback.events import Event, EventKind, How, Label
 from lsp_calib.inference.engine import EngineState, Priority
+from lsp_calib.inference.models.cards import ModelCard, no_summaries
 from lsp_calib.server.admission import Admission, IdleWork
 from lsp_calib.server.documents import (
     CalibDocument,
@@ -152,13 +153,15 @@ class SummaryRequests:
     Keys are keyed hashes of document, code, language and model, so that a remembered summary does not keep
     the text of a closed document, nor anything from which it could be guessed.
 
-    admission: whether a document may be used for a prompt. examples_for: functions of its workspace that
+    offered: whether the model, once it is loaded, is one whose summaries are offered. admission: whether a
+        document may be used for a prompt. examples_for: functions of its workspace that
         resemble one, with their documentation. reload: takes the calibrators in force. made: is told of each
         summary that the model makes, whether or not it is shown. known_anew: of summaries that are known and
         were not, or are others.
     """
 
     _service: SummaryService
+    _offered: Callable[[], Awaitable[bool]]
     _admission: Admission
     _examples_for: Callable[[Target], Awaitable[Sequence[Example]]]
     _reload: Callable[[], object]
@@ -276,6 +279,8 @@ class SummaryRequests:
 
     async def _summarize(self, target: Target, priority: Priority, seed: int | None) -> Summary | None:
         try:
+            if not await self._offered():
+                return None
             examples = await self._examples_for(target)
             summary = await self._service.summarize(
                 *(target.function, target.language, priority),
@@ -343,6 +348,7 @@ class Summaries:
         self._examples = ExampleIndex(self._connection, self._admission)
         self.requests = SummaryRequests(
             SummaryService(self._model.engine, self._estimator, installed_encoder()),
+            offered=self._are_offered,
             admission=self._admission,
             examples_for=self._examples_for,
             reload=self._estimator.reload,
@@ -360,14 +366,18 @@ class Summaries:
         target = target_at(document, params.position) if document.edits == edits else None
         if target is None:  # or the place was one in the version before
             return None
+        formats = get_capability(self._connection.client_capabilities, "text_document.hover.content_format")
+        style = _MARKDOWN if types.MarkupKind.Markdown in (formats or ()) else _PLAIN
         summary = await self.requests.of(target, patience=self._connection.client_traits.hover_patience)
         # Only now: work ahead on this very function is not stopped but waited for.
         self._hovers(target)
         if summary is None:
-            return None
-        formats = get_capability(self._connection.client_capabilities, "text_document.hover.content_format")
-        style = _MARKDOWN if types.MarkupKind.Markdown in (formats or ()) else _PLAIN
-        if summary == "pending":
+            # Where there is documentation, nothing is missing.
+            said = self._none_offered and target.function.docstring is None
+            if not said or not await self._admission.admits(target.document):
+                return None
+            text = f"{style.emphasis}{style.prose(self._none_offered)}{style.emphasis}"
+        elif summary == "pending":
             text = style.pending(target.function.name, self._status.waits_for)
         else:
             self._status.shown(summary)
@@ -383,10 +393,13 @@ class Summaries:
             return None
         await parse(document)
         found = []
-        for function in _undocumented(functions_of(document))[:_MOST_LENSES]:
+        # That there are none is said once, not above each function.
+        most = 1 if self._none_offered else _MOST_LENSES
+        for function in _undocumented(functions_of(document))[:most]:
             target = Target.at_its_heading(document, function)
             known, start = self.requests.known(target), target.range.start
             title = _UNKNOWN if known is None else _title(known.suggestion)
+            title = _ELSEWHERE if self._none_offered else title
             place = {"uri": uri, "position": {"line": start.line, "character": start.character}}
             found.append(
                 types.CodeLens(target.range, types.Command(title, "lsp-calib.showSummary", arguments=[place]))
@@ -399,7 +412,8 @@ class Summaries:
         if document is None:
             return None
         offered = list(_reviews(params.context.diagnostics))
-        if self._connection.settings.hover and await self._admission.admits(document):
+        wanted_here = self._connection.settings.hover and not self._none_offered
+        if wanted_here and await self._admission.admits(document):
             offered += await self._on_function(document, params)
         only = params.context.only
         wanted = [one for one in offered if only is None or any(is_of_kind(one.kind, kind) for kind in only)]
@@ -451,6 +465,8 @@ class Summaries:
         refusal = await self._admission.refusal(document) if for_prompt else None
         if refusal is not None:
             raise SettingsError(refusal.sentence)
+        if for_prompt and self._none_offered:
+            raise SettingsError(self._none_offered)
         await parse(document)
         target = function_around(document, position)
         if target is None:
@@ -530,6 +546,19 @@ class Summaries:
     async def _examples_for(self, target: Target) -> Sequence[Example]:
         return await self._examples.examples_for(target.document, target.function, target.language)
 
+    @property
+    def _none_offered(self) -> str:
+        """Why the model that is loaded makes no summaries here; "" if it makes them, or the user wants them."""
+        loaded = self._model.loaded
+        return "" if loaded is None else self._refusal_of(loaded.card)
+
+    async def _are_offered(self) -> bool:
+        return not self._refusal_of((await self._model.engine.ready()).card)
+
+    def _refusal_of(self, card: ModelCard) -> str:
+        settings = self._connection.settings
+        return "" if settings.hover and "hover" in settings.given else no_summaries(card)
+
     def _hovers(self, target: Target) -> None:
         """The user looks at a summary: others are worth making ahead from now on."""
         self._hovered = True
@@ -600,6 +629,7 @@ class Summaries:
         return (
             # Who never looks at a summary pays nothing for summaries.
             (settings.code_lens or self._shows_hovers)
+            and not self._none_offered
             # A request to another machine may cost money.
             and settings.remote_url is None
             # Idle work loads no model.
@@ -651,6 +681,7 @@ def _answer(reason: str | None, summary: Summary | None = None) -> dict[str, Any
 
 
 _UNKNOWN = "\N{WHITE CIRCLE} summarise"
+_ELSEWHERE = "\N{WHITE CIRCLE} summaries need a larger model"
 _PENDING = "summarising\N{HORIZONTAL ELLIPSIS} hover again in a moment"
 _REPORTED = "You reported this summary as wrong."
 

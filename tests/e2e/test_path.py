@@ -75,8 +75,11 @@ async def test_confidence_is_higher_where_the_model_is_right(start, write):
     assert min(right) > statistics.median(unknown)
 
 
-async def test_summary_speaks_of_the_function(start, write):
+async def test_summary_speaks_of_the_function(start, write, environment):
     """The hover of a function says something of what it does, and how often such summaries are right."""
+    home = Path(environment["LSP_CALIB_HOME"])
+    home.mkdir(mode=0o700)
+    (home / "config.toml").write_text("hover.enabled = true\n")
     source = "def r‸ead_lines(path):\n    with open(path) as file:\n        return file.readlines()\n"
     async with start() as editor:
         document, line, column = write(editor, source)

@@ -23,6 +23,7 @@ SCRIPT is a JSON file, all of its keys optional:
     survival     whether lines survive as often as their confidence says; unless given that is not known, and
                  nothing is hidden
     comments     what the card says of completions in comments; that they come by themselves unless given
+    summaries    what the card says of summaries; that they are offered unless given
     format       fields of the card's `CompletionFormat`: a prefix and nothing else unless given
     explored     the share of what is to be hidden that is shown, 0 unless given: nothing is left to chance
     afterLabels  {"soon", "idle"}: seconds after labels, see `server.messages.Pace`
@@ -193,6 +194,7 @@ class ScriptedEngine:
             completion=CompletionFormat(**self._script.get("format", {})),
             chat=ChatFormat(),
             comments=self._script.get("comments", True),
+            summaries=self._script.get("summaries", True),
         )
         self._on_state(self._states.READY, "The script is ready.", None)
         ahead = "restsAfter" in self._script

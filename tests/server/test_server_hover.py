@@ -125,6 +125,28 @@ async def test_it_can_be_turned_off(connect: Connect) -> None:
     assert editor.engine.read("asked") == []
 
 
+async def test_a_model_that_is_too_small_says_where_summaries_come_from(connect: Connect) -> None:
+    """Once above the first function of a document and in each hover, where nothing is documented; with
+    `hover.enabled = true` they come."""
+    text = TEXT.replace('    """Old words."""\n', "") + "\n\ndef other(a):\n    return a\n"
+    script = {"summaries": False, "summary": {"text": "Add two numbers.", "logprobs": [-0.7]}}
+    editor = await connect(script, options={"codeLens": {"enabled": True}}, text=text)
+    said = await shown(editor)
+    assert "scripted is too small" in said.value
+    assert "`lsp-calib models pull qwen2.5-coder-1.5b`" in said.value
+    assert "`hover.enabled = true`" in said.value
+    (lens,) = await editor.lenses()
+    assert lens.command is not None
+    assert "larger model" in lens.command.title
+    assert not editor.engine.read("asked")
+
+    documented = await connect(script, text=TEXT)
+    assert await documented.hover(4, 5) is None
+
+    wanted = await connect(script, options={"hover": {"enabled": True}}, text=text)
+    assert (await shown(wanted)).value.startswith("Add two numbers.")
+
+
 async def test_a_summary_that_only_repeats_the_name_is_not_green(connect: Connect) -> None:
     """However sure the model is; the hover says why."""
     editor = await connect({"summary": {"text": "This is the add function.", "logprobs": [-0.2]}}, text=TEXT)

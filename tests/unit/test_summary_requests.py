@@ -70,12 +70,16 @@ def requests(service: Any, made: list[str]) -> SummaryRequests:
     async def _admits(_document: object) -> bool:
         return True
 
+    async def _offered() -> bool:
+        return True
+
     async def _examples(_target: Target) -> Sequence[Example]:
         return [EXAMPLE]
 
     admission: Any = SimpleNamespace(admits=_admits)
     return SummaryRequests(
         service,
+        offered=_offered,
         admission=admission,
         examples_for=_examples,
         reload=lambda: None,

@@ -6,6 +6,7 @@ two files, the network and its tokenizer. Both have a checksum, and both or none
 
 from __future__ import annotations
 
+import functools
 import tomllib
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -161,7 +162,8 @@ class ModelCard(FileCard):
     context: positions kept. window: characters of a document that are shown to the model. parameters: about
     how many it has. kv_bytes: of the key-value cache, for a position. notice: terms to show before a pull.
     comments: whether the setting `comments` is `on` by default, as for models that write comments people
-    keep; else it is `hand`. recommended: whether it is the one to take where nothing speaks against it.
+    keep; else it is `hand`. summaries: whether editors are offered its summaries. recommended: whether it is
+    the one to take where nothing speaks against it.
     """
 
     title: str
@@ -176,6 +178,7 @@ class ModelCard(FileCard):
     kv_bytes: int = 0
     notice: str = ""
     comments: bool = False
+    summaries: bool = True
     recommended: bool = False
 
     kind = "language"
@@ -206,6 +209,19 @@ def how_to_get_one() -> str:
     return (
         f"Run `lsp-calib models pull {best.name}` ({best.size / 1e9:.1f} GB, recommended) or "
         f"`lsp-calib models pull {smallest.name}` ({smallest.size / 1e6:.0f} MB, for a first look)."
+    )
+
+
+@functools.cache
+def no_summaries(card: ModelCard) -> str:
+    """Why editors are offered no summaries by a model, and which to take; "" if they are offered."""
+    if card.summaries:
+        return ""
+    best = next(one for one in load_cards().values() if one.summaries)
+    return (
+        f"{card.name} is too small to summarise code. Summaries come with {best.name}: "
+        f"`lsp-calib models pull {best.name}` ({best.size / 1e9:.1f} GB). To have them all the same, set "
+        f"`hover.enabled = true` in config.toml."
     )
 
 

@@ -54,12 +54,14 @@ MANAGED = r"\[eglot:project"
 
 
 @pytest.fixture
-def start(tmp_path: Path, home_with_model: Path) -> Iterator[Start]:
+def start(tmp_path: Path, home_with_summaries: Path) -> Iterator[Start]:
     """A function that opens a document in an Emacs with this client, and waits until the server is there, or
     until the screen shows something else."""
     opened: list[Emacs] = []
 
-    def make(client: str, *, home: Path = home_with_model, path: str = PATH, until: str = MANAGED) -> Emacs:
+    def make(
+        client: str, *, home: Path = home_with_summaries, path: str = PATH, until: str = MANAGED
+    ) -> Emacs:
         project = tmp_path / "project"
         project.mkdir()
         file = project / "arithmetic.py"
@@ -254,13 +256,13 @@ def test_commands(start: Start, client: str) -> None:
 
 
 @pytest.mark.skipif(not has_lsp_mode(), reason="no lsp-mode with inline completion in this Emacs")
-def test_lsp_mode_shows_ghost_text_with_the_tier(start: Start, home_with_model: Path) -> None:
+def test_lsp_mode_shows_ghost_text_with_the_tier(start: Start, home_with_summaries: Path) -> None:
     """lsp-mode asks for inline completions: C-return accepts, and the server is told at once."""
     emacs = start("lsp-mode")
     text, _ = suggested(emacs)
     emacs.keys("\x1b[27;5;13~")  # C-return, as xterm sends it
     emacs.sees(rf"^!* *{re.escape(text)}$")
-    database = home_with_model / "feedback.db"
+    database = home_with_summaries / "feedback.db"
 
     def accepted(_: str) -> int:
         # The store is made after the first suggestion is on the screen.

@@ -81,8 +81,8 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 
 @pytest.fixture
-def helix(start: Start, home_with_model: Path) -> Helix:
-    return start(home_with_model, PATH)
+def helix(start: Start, home_with_summaries: Path) -> Helix:
+    return start(home_with_summaries, PATH)
 
 
 def suggested(helix: Helix) -> tuple[str, str]:

@@ -17,8 +17,8 @@ MODEL_SECONDS = 120.0  # the first answer waits for the model to load
 
 
 @pytest.fixture
-def nvim(open_editor, file: Path, home_with_model: Path) -> Neovim:
-    return open_editor(file, server=SERVER, home=home_with_model)
+def nvim(open_editor, file: Path, home_with_summaries: Path) -> Neovim:
+    return open_editor(file, server=SERVER, home=home_with_summaries)
 
 
 def suggested(nvim: Neovim) -> tuple[str, str, str]:

@@ -192,6 +192,8 @@ def environment_with_model(home: Path, model: Path, encoder: Iterable[Path] = ()
     models = home / "models"
     models.mkdir(mode=0o700)
     home.chmod(0o700)
+    # The small model offers no summaries by itself.
+    (home / "config.toml").write_text("hover.enabled = true\n")
     for file in (model, *encoder):
         (models / file.name).symlink_to(file)
     kept = {name: value for name, value in os.environ.items() if name != "LSP_CALIB_MODEL"}
