@@ -20,8 +20,14 @@ $(bin)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or later is needed: make PYTHON=/path/to/python3.11"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.local: pyproject.toml | $(bin)/python
-	@echo "Installing lsp-calib and llama.cpp's binding (it is compiled: some minutes the first time)."
+# Enough to pull a model while the binding is compiled.
+$(VENV)/.package: pyproject.toml | $(bin)/python
+	@echo "Installing lsp-calib."
+	@$(pip) install $(constrained) --editable .
+	@touch $@
+
+$(VENV)/.local: pyproject.toml $(VENV)/.package
+	@echo "Installing llama.cpp's binding (it is compiled: some minutes the first time)."
 	@eval "$$($(bin)/python -m lsp_calib.inference.local.compiler)" && $(pip) install $(constrained) --editable '.[local]'
 	@touch $@
 
@@ -33,9 +39,18 @@ $(VENV)/.dev: pyproject.toml $(VENV)/.local
 model: $(VENV)/.local ## Get the small default model (98 MB, once)
 	@$(bin)/lsp-calib models pull smollm2-135m
 
+# MODEL: a model's name. Unless given, the recommended one where memory and disk allow, else the smallest.
+MODEL ?=
+
 .PHONY: demo
-demo: model ## Set up everything and run the main job on the default model
-	@$(bin)/lsp-calib demo
+demo: $(VENV)/.package ## Set up everything and show what it does; MODEL=smollm2-135m: on the small model (98 MB)
+	@mkdir -p build; $(MAKE) --no-print-directory $(VENV)/.local >build/local.log 2>&1 & compiling=$$!; \
+	trap 'kill $$compiling 2>/dev/null' EXIT; \
+	$(if $(wildcard $(VENV)/.local),,echo "llama.cpp is compiled meanwhile: some minutes the first time.";) \
+	$(bin)/lsp-calib models pull $(MODEL) || exit $$?; \
+	$(if $(wildcard $(VENV)/.local),,echo "Waiting for llama.cpp.";) \
+	wait $$compiling || { cat build/local.log; exit 1; }
+	@$(bin)/lsp-calib demo $(if $(MODEL),--model $(MODEL))
 
 # The tool gets the versions of $(VENV), and its build of llama.cpp's binding from pip's cache: nothing is compiled twice.
 EXTRAS ?= local

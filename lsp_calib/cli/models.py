@@ -36,10 +36,13 @@ def models_list(as_json: bool) -> None:
 
 
 @models.command()
-@click.argument("name")
+@click.argument("name", required=False)
 @json_option
-def pull(name: str, as_json: bool) -> None:
-    """Get a model and verify its checksum. An interrupted pull is resumed."""
+def pull(name: str | None, as_json: bool) -> None:
+    """Get a model and verify its checksum. An interrupted pull is resumed.
+
+    Without NAME: the recommended one where memory and disk allow, else the smallest.
+    """
     from lsp_calib.commands.models import pull_model
 
     show_sentences(*pull_model(name, tell, quiet=as_json), as_json=as_json)

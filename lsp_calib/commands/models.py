@@ -23,7 +23,7 @@ from lsp_calib.inference.models.cards import (
     locate,
     verify_encoder,
 )
-from lsp_calib.inference.models.inventory import Entry, remove
+from lsp_calib.inference.models.inventory import Entry, fitting, remove
 from lsp_calib.settings import Settings, resolve
 
 Outcome = tuple[dict[str, Any], list[str]]
@@ -65,11 +65,18 @@ def row(entry: Entry, best: str | None = None) -> str:
     return "  ".join((*columns, needs, f"{fits:13}", f"{right:>5}", f"{state:9}", pace)).rstrip()
 
 
-def pull_model(name: str, say: Say, *, quiet: bool) -> Outcome:
+def pull_model(name: str | None, say: Say, *, quiet: bool) -> Outcome:
     """Get a model; progress goes to standard error unless `quiet`. say: reports the terms of its licence.
+
+    name: None for the one that is recommended and fits here.
 
     Raises SettingsError for an unknown name, and what `download.pull` raises.
     """
+    if name is None:
+        fits, why = fitting()
+        name = fits.name
+        if why:
+            say(why)
     if (encoder := load_encoders().get(name)) is not None:
         with download_progress(encoder.title, quiet=quiet) as progress:
             download.pull_encoder(encoder, progress)

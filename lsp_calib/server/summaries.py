@@ -548,7 +548,7 @@ class Summaries:
 
     @property
     def _none_offered(self) -> str:
-        """Why the model that is loaded makes no summaries here; "" if it makes them, or the user wants them."""
+        """Why there are no summaries of the model that is loaded; "" if there are."""
         loaded = self._model.loaded
         return "" if loaded is None else self._refusal_of(loaded.card)
 

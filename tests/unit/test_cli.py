@@ -406,6 +406,23 @@ def test_pulling_a_model_says_when_another_one_stays_in_use(monkeypatch: pytest.
     assert "config.toml" not in said("models", "pull", smallest.name)
 
 
+@pytest.mark.parametrize(("memory", "disk", "said_of"), [(64, 64, ""), (1, 64, "memory"), (64, 1, "disk")])
+def test_without_a_name_the_recommended_model_is_pulled_where_it_fits(
+    monkeypatch: pytest.MonkeyPatch, memory: int, disk: int, said_of: str
+) -> None:
+    best, *_, smallest = load_cards().values()
+    taken = []
+    monkeypatch.setattr(demands, "available", lambda: memory << 30)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=disk << 30))
+    monkeypatch.setattr(
+        download, "pull", lambda card, _: taken.append(card) or Pulled(card.path, "0" * 64, Checked.CARD)
+    )
+    result = invoke("models", "pull")
+    assert taken == [smallest if said_of else best]
+    assert (said_of in result.stderr) if said_of else (result.stderr == "")
+    assert (f"{smallest.name} is taken instead" in result.stderr) == bool(said_of)
+
+
 def test_a_model_that_nobody_vouches_for_is_said_to_be_one(monkeypatch: pytest.MonkeyPatch) -> None:
     card = load_cards()["granite-code-3b"]
     monkeypatch.setattr(download, "pull", lambda *_: Pulled(card.path, "ab" * 32, Checked.NOTHING))

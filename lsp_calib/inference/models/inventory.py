@@ -33,6 +33,10 @@ _MADE_UP = re.compile("[a-z0-9_]{8}")
 _NO_LANGUAGE = frozenset({"clip", "bert", "nomic-bert", "jina-bert-v2", "wavtokenizer-dec", "t5encoder"})
 
 
+# Bytes that a pull leaves free: a full disk would stop what else the user does.
+_SPARE = 1 << 30
+
+
 @attrs.frozen
 class Entry:
     """A model that is known or lies in the models folder.
@@ -96,6 +100,30 @@ def recommended(entries: Iterable[Entry]) -> Entry | None:
         ),
         None,
     )
+
+
+def fitting() -> tuple[ModelCard, str]:
+    """The model to get where none was named, and why it is not the recommended one; "" if it is.
+
+    That one where memory and disk allow, else the smallest.
+    """
+    cards = [*load_cards().values()]
+    best, smallest = cards[0], min(cards, key=lambda card: card.parameters)
+    needs = demands.needed(best)
+    if demands.fits(needs) is False:
+        free = (demands.available() or 0) / 1e9
+        why = f"needs {needs / 1e9:.1f} GB of memory, and {free:.1f} GB are free"
+    elif not best.path.is_file() and (room := _room()) < best.size + _SPARE:
+        why = f"needs {(best.size + _SPARE) / 1e9:.1f} GB of disk space, and {room / 1e9:.1f} GB are free"
+    else:
+        return best, ""
+    return smallest, f"{best.name} {why}: {smallest.name} is taken instead."
+
+
+def _room() -> int:
+    """Bytes that are free where models lie."""
+    folder = home.state_dir()
+    return shutil.disk_usage(next(one for one in (folder, *folder.parents) if one.is_dir())).free
 
 
 def encoders() -> list[Entry]:
