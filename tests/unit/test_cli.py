@@ -4,12 +4,14 @@ import asyncio
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import textwrap
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import click
@@ -25,7 +27,7 @@ from lsp_calib.calibration.calibrators.refit import RefitResult
 from lsp_calib.cli import _NEEDED, main
 from lsp_calib.corpus.records import write_records
 from lsp_calib.feedback.personalisation import Refits
-from lsp_calib.inference.models import download, sidecar
+from lsp_calib.inference.models import demands, download, sidecar
 from lsp_calib.inference.models.cards import ModelCard, load_cards, load_encoders
 from lsp_calib.inference.models.demands import Speed, remember_speed
 from lsp_calib.inference.models.download import Checked, Pulled
@@ -419,7 +421,7 @@ def test_without_a_name_the_recommended_model_is_pulled_where_it_fits(
     )
     result = invoke("models", "pull")
     assert taken == [smallest if said_of else best]
-    assert (said_of in result.stderr) if said_of else (result.stderr == "")
+    assert said_of in result.stderr
     assert (f"{smallest.name} is taken instead" in result.stderr) == bool(said_of)
 
 
