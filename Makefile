@@ -216,8 +216,15 @@ calibrators: $(VENV)/.dev ## Fit the shipped calibrators again from records and 
 confidence: $(VENV)/.dev ## Write the tables on the shipped records and calibrators into the documentation
 	$(bin)/python tests/programs/write_confidence.py
 
+# TAG, where the workflow of releases sets it, has to be that of the version.
+.PHONY: release
+release: $(VENV)/.dev ## Build a release: wheel, sdist, extension of VS Code and SHA256SUMS in build/release
+	@$(bin)/python tests/programs/release.py --versions
+	$(MAKE) --no-print-directory vsix
+	$(bin)/python tests/programs/release.py
+
 .PHONY: release-check
-release-check: $(VENV)/.dev model ## Build the package, check what it holds, and install it in a fresh environment
+release-check: release model ## Build a release, check what it holds, and install it in fresh environments
 	$(bin)/python tests/programs/release_check.py
 
 .PHONY: lock

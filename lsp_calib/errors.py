@@ -96,12 +96,3 @@ def copy_error(error: E) -> E:
     their variables. These take memory and hold the prompts of users.
     """
     return type(error)(str(error))
-
-
-def install_command(*extras: str) -> str:
-    """The command that adds extras to this installation, for a shell in the environment of lsp-calib.
-
-    >>> install_command("local", "studies")
-    "pip install 'lsp-calib[local,studies]'"
-    """
-    return f"pip install 'lsp-calib[{','.join(extras)}]'"

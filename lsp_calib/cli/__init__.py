@@ -30,7 +30,8 @@ from lsp_calib.cli.shared import (
     threads_option,
     warn,
 )
-from lsp_calib.errors import LspCalibError, SettingsError, StoppedError, install_command
+from lsp_calib.errors import LspCalibError, SettingsError, StoppedError
+from lsp_calib.installation import how_to_install
 
 if TYPE_CHECKING:
     from lsp_calib.settings import Settings
@@ -74,7 +75,7 @@ class _Group(Group):
         if missing:
             raise SettingsError(
                 f"`lsp-calib {cmd_name}` needs the extra `studies`; missing here: {', '.join(missing)}. "
-                f"Run `{install_command('studies')}`."
+                f"Run {how_to_install('studies')}."
             )
         # By name: what serves an editor imports nothing of the studies.
         command: click.Command = importlib.import_module("lsp_calib.studies.cli").COMMANDS[cmd_name]

@@ -10,7 +10,7 @@ from lsp_calib import home
 from lsp_calib.calibration.calibrators.calibrator import MAX_BYTES
 from lsp_calib.commands.engine import Say
 from lsp_calib.commands.printing import download_progress
-from lsp_calib.errors import NoModelError, SettingsError, install_command
+from lsp_calib.errors import NoModelError, SettingsError
 from lsp_calib.files import read_file
 from lsp_calib.inference.models import download, sidecar
 from lsp_calib.inference.models.cards import (
@@ -24,6 +24,7 @@ from lsp_calib.inference.models.cards import (
     verify_encoder,
 )
 from lsp_calib.inference.models.inventory import Entry, fitting, remove
+from lsp_calib.installation import how_to_install
 from lsp_calib.settings import Settings, resolve
 
 Outcome = tuple[dict[str, Any], list[str]]
@@ -104,10 +105,10 @@ def _encoder_offer() -> list[str]:
     missing = any(find_spec(name) is None for name in ("onnxruntime", "tokenizers"))
     if encoder.installed and not missing:
         return []
-    extra = f"{install_command('similarity')} && " if missing else ""
+    extra = f"{how_to_install('similarity')} and " if missing else ""
     return [
         f"Summaries are rated better with a small encoder ({encoder.size / 1e6:.0f} MB), which compares them "
-        f"with the code. To get it: {extra}lsp-calib models pull {DEFAULT_ENCODER}"
+        f"with the code. To get it, run {extra}`lsp-calib models pull {DEFAULT_ENCODER}`."
     ]
 
 

@@ -28,11 +28,12 @@ from lsp_calib.corpus.places import (
     without_below,
 )
 from lsp_calib.corpus.records import FeatureList, Header, Record, read_records, write_records
-from lsp_calib.errors import DataError, ModelError, install_command
+from lsp_calib.errors import DataError, ModelError
 from lsp_calib.files import read_file
 from lsp_calib.inference.generation.run import GenerationBuilder
 from lsp_calib.inference.models import sidecar
 from lsp_calib.inference.models.cards import ModelCard, locate
+from lsp_calib.installation import how_to_install
 from lsp_calib.syntax.source_tree import unhurried
 from lsp_calib.values import Generation, Observation, Prompt, Stop, Timing, Token
 
@@ -255,6 +256,6 @@ def _pieces(file: Path) -> list[bytes]:
     except (ImportError, OSError, RuntimeError) as error:
         raise ModelError(
             f"llama-cpp-python cannot be used ({error}); it reads the model's vocabulary. "
-            f"Run `{install_command('local')}`."
+            f"Run {how_to_install('local')}."
         ) from error
     return read_pieces(file)

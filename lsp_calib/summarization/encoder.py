@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Self
 import attrs
 import numpy as np
 
-from lsp_calib.errors import ModelFileError, NoModelError, SettingsError, install_command
+from lsp_calib.errors import ModelFileError, NoModelError, SettingsError
 from lsp_calib.inference.models.cards import EncoderCard, locate_encoder
+from lsp_calib.installation import how_to_install
 from lsp_calib.summarization.features import TokenStates, plain_words
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class Encoder:
             from tokenizers import Tokenizer
         except ImportError as error:
             raise SettingsError(
-                f"Comparing summaries needs the extra `similarity`: run `{install_command('similarity')}`."
+                f"Comparing summaries needs the extra `similarity`: run {how_to_install('similarity')}."
             ) from error
         card = locate_encoder()
         # Builds for Windows report to their maker unless told not to.
@@ -61,8 +62,7 @@ class Encoder:
         except Exception as error:
             raise ModelFileError(
                 f"The encoder {card.name} cannot be loaded: {error}. Its files have the right checksums, so "
-                "its libraries are too old or damaged: install the extra again, "
-                "`pip install --upgrade 'lsp-calib[similarity]'`."
+                f"its libraries are too old or damaged: run {how_to_install('similarity', newer=True)}."
             ) from error
         tokenizer.no_padding()
         tokenizer.enable_truncation(card.most_tokens)

@@ -6,9 +6,10 @@ import sys
 
 import pytest
 
-from lsp_calib.errors import ModelError, SettingsError, install_command
+from lsp_calib.errors import ModelError, SettingsError
 from lsp_calib.inference.backend import forced_library
 from lsp_calib.inference.process.acceleration import find_library
+from lsp_calib.installation import how_to_install
 
 LOCAL = "lsp_calib.inference.local.llama"
 PREBUILT = "lsp_calib.inference.prebuilt.model"
@@ -34,9 +35,9 @@ def test_a_forced_engine_that_is_missing_is_named_with_the_variable(
     said = str(caught.value)
     assert f"LSP_CALIB_ENGINE is {wanted}" in said
     assert f"{package} cannot be used" in said
-    assert f"`{install_command(wanted)}`" in said
+    assert f"{how_to_install(wanted)}" in said
     assert "unset LSP_CALIB_ENGINE" in said
-    assert f"`{install_command(other)}`" not in said
+    assert f"{how_to_install(other)}" not in said
     assert "Nothing" not in said
 
 
@@ -46,8 +47,8 @@ def test_without_any_engine_both_packages_are_named(monkeypatch: pytest.MonkeyPa
     with pytest.raises(ModelError, match="No inference engine is installed") as caught:
         find_library()
     said = str(caught.value)
-    assert f"`{install_command('local')}`" in said
-    assert f"`{install_command('prebuilt')}`" in said
+    assert f"{how_to_install('local')}" in said
+    assert f"{how_to_install('prebuilt')}" in said
     assert "LSP_CALIB_ENGINE" not in said
 
 

@@ -31,6 +31,7 @@ from lsp_calib.inference.models import demands, download, sidecar
 from lsp_calib.inference.models.cards import ModelCard, load_cards, load_encoders
 from lsp_calib.inference.models.demands import Speed, remember_speed
 from lsp_calib.inference.models.download import Checked, Pulled
+from lsp_calib.installation import how_to_install
 from lsp_calib.languages import language_of
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -112,7 +113,7 @@ def test_what_needs_the_extra_for_studies_says_how_to_install_it(command: str) -
     assert result.returncode == errors.SettingsError.exit_code
     assert result.stderr == (
         f"lsp-calib: `lsp-calib {command.split()[0]}` needs the extra `studies`; missing here: nltk, "
-        "sklearn. Run `pip install 'lsp-calib[studies]'`.\n"
+        f"sklearn. Run {how_to_install('studies')}.\n"
     )
 
 

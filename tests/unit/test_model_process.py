@@ -23,13 +23,13 @@ from lsp_calib.errors import (
     ModelError,
     ModelFileError,
     NoModelError,
-    install_command,
 )
 from lsp_calib.inference.choice import EngineChoice
 from lsp_calib.inference.engine import EngineState, LoadedModel, Observe, Request
 from lsp_calib.inference.models.cards import ModelCard, choose, load_cards
 from lsp_calib.inference.process import client
 from lsp_calib.inference.process.client import ModelProcess
+from lsp_calib.installation import how_to_install
 from lsp_calib.values import Prompt, Segment
 
 ROOT = Path(__file__).parents[2]
@@ -318,7 +318,7 @@ async def test_without_an_engine_the_extras_are_named(
     failed = await failure(path)
     assert isinstance(failed.error, ModelError)
     for extra in ("local", "prebuilt"):
-        assert f"`{install_command(extra)}`" in str(failed.error)
+        assert f"{how_to_install(extra)}" in str(failed.error)
     assert failed.state is EngineState.NO_MODEL
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 from pathlib import Path
@@ -15,6 +16,7 @@ from hypothesis.extra.numpy import arrays
 
 from lsp_calib.corpus.thresholds import NAMES, similarities
 from lsp_calib.errors import NoModelError, SettingsError
+from lsp_calib.installation import how_to_install
 from lsp_calib.summarization.encoder import Encoder
 from lsp_calib.summarization.features import Match, TokenStates, cosine, greedy_match, plain_words
 
@@ -103,7 +105,7 @@ def test_words_are_a_fixed_point(text: str) -> None:
 @pytest.mark.parametrize("missing", ["onnxruntime", "tokenizers"])
 def test_without_the_extra_the_command_is_named(monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
     monkeypatch.setitem(sys.modules, missing, None)
-    with pytest.raises(SettingsError, match=r"pip install .*\[similarity\]'"):
+    with pytest.raises(SettingsError, match=re.escape(how_to_install("similarity"))):
         Encoder.open()
 
 

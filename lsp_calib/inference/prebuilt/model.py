@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import attrs
 import xllamacpp
 
-from lsp_calib.errors import EngineError, ModelError, install_command
+from lsp_calib.errors import EngineError, ModelError
 from lsp_calib.inference.backend import (
     Counters,
     Hardware,
@@ -30,6 +30,7 @@ from lsp_calib.inference.generation.run import Evaluator, GenerationRun, prompt_
 from lsp_calib.inference.generation.vocabulary import Vocabulary
 from lsp_calib.inference.prebuilt.sequences import CachedSequence, sequence_for
 from lsp_calib.inference.prebuilt.server import BATCH, Question, Reply, Server, has_gpu
+from lsp_calib.installation import how_to_install
 from lsp_calib.values import Prompt, Token
 
 # Interactive prompts share the first of these sequences, background work has the last.
@@ -323,7 +324,7 @@ class PrebuiltModel:
             raise EngineError(
                 "The prebuilt engine (xllamacpp) reports only the probabilities of the tokens it chooses. It "
                 "cannot continue given ones. The engine `local` can: run "
-                f"`{install_command('local')}` (it needs a C compiler)."
+                f"{how_to_install('local')} (it needs a C compiler)."
             )
         room = room_for_prompt(self.positions, request.max_tokens)
         prompt = self._tokenize_prompt(request.prompt, room)

@@ -24,9 +24,10 @@ import attrs
 import xllamacpp
 
 from lsp_calib import home
-from lsp_calib.errors import EngineError, ModelFileError, install_command
+from lsp_calib.errors import EngineError, ModelFileError
 from lsp_calib.inference.backend import LoadOptions
 from lsp_calib.inference.processor import default_threads
+from lsp_calib.installation import how_to_install
 
 # A prompt is handed over in pieces (see `model`), so that this is only the most at once.
 BATCH = 512
@@ -260,7 +261,7 @@ def _understanding() -> Iterator[None]:
     except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
         raise EngineError(
             f"xllamacpp {xllamacpp.__version__} does not work as expected ({type(error).__name__}: {error}). "
-            f"Install a version that the extra allows: run `{install_command('prebuilt')}`."
+            f"Install a version that the extra allows: run {how_to_install('prebuilt')}."
         ) from error
 
 

@@ -22,7 +22,7 @@ import attrs
 import msgspec
 from msgspec import Meta
 
-from lsp_calib.errors import ModelError, ModelFileError, SettingsError, install_command
+from lsp_calib.errors import ModelError, ModelFileError, SettingsError
 from lsp_calib.inference import processor
 from lsp_calib.inference.backend import (
     EIGHT_BIT,
@@ -36,6 +36,7 @@ from lsp_calib.inference.backend import (
 from lsp_calib.inference.engine import Request
 from lsp_calib.inference.models import converted, sidecar
 from lsp_calib.inference.process import starting
+from lsp_calib.installation import how_to_install
 from lsp_calib.values import Prompt, Segment
 
 # An installed library may fail to load: it is for another system, or the processor is too old for it.
@@ -67,14 +68,12 @@ def find_library() -> Factory:
             from lsp_calib.inference.prebuilt.model import PrebuiltModel
         except _UNUSABLE as error:
             missing.append(f"{package} cannot be used ({error})")
-            remedies.append(f"`{install_command(name)}` ({remark})")
+            remedies.append(f"{how_to_install(name)} ({remark})")
         else:
             return PrebuiltModel
     what = f"LSP_CALIB_ENGINE is {wanted}, and" if wanted else "No inference engine is installed:"
     unset = ", or unset LSP_CALIB_ENGINE: then any that is installed is used" if wanted else ""
-    raise ModelError(
-        f"{what} {'; '.join(missing)}. In the environment of lsp-calib, run {' or '.join(remedies)}{unset}."
-    )
+    raise ModelError(f"{what} {'; '.join(missing)}. Run {' or '.join(remedies)}{unset}.")
 
 
 MEMORY = ".acceleration.json"
@@ -218,7 +217,7 @@ def _nothing_works(tried: Sequence[Tried]) -> str:
     return (
         f"llama.cpp crashes with this model on this machine ({hows}), also with the simplest kernels. "
         "The file may be damaged (`lsp-calib models verify`), or this build of llama.cpp faulty. "
-        f"Use the prebuilt engine (`{install_command('prebuilt')}` and LSP_CALIB_ENGINE=prebuilt), "
+        f"Use the prebuilt engine ({how_to_install('prebuilt')} and LSP_CALIB_ENGINE=prebuilt), "
         "another model, or a remote server (`remote.url`). `lsp-calib doctor` shows what works here."
     )
 

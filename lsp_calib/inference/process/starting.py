@@ -22,11 +22,12 @@ from pathlib import Path
 import attrs
 
 from lsp_calib import home
-from lsp_calib.errors import LspCalibError, install_command
+from lsp_calib.errors import LspCalibError
 from lsp_calib.files import open_file, why
 from lsp_calib.inference.backend import EIGHT_BIT
 from lsp_calib.inference.models.cards import ModelCard
 from lsp_calib.inference.process import protocol
+from lsp_calib.installation import how_to_install
 
 logger = logging.getLogger(__name__)
 
@@ -187,7 +188,7 @@ class RestartPolicy:
         if self.too_many:
             return (
                 f"The model process ended {self.count} times before it answered{ended}. Use a smaller model "
-                f"(`lsp-calib models list`), the prebuilt engine (`{install_command('prebuilt')}` and "
+                f"(`lsp-calib models list`), the prebuilt engine ({how_to_install('prebuilt')} and "
                 "LSP_CALIB_ENGINE=prebuilt) or a remote server (`remote.url`), or restart the model to try "
                 "again. `lsp-calib doctor` shows what works here."
             )

@@ -7,6 +7,7 @@ import enum
 import json
 import os
 import platform
+import shlex
 import shutil
 import sqlite3
 import sys
@@ -25,7 +26,7 @@ from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.calibration.calibrators.purpose import LENT, Purpose, is_same_model
 from lsp_calib.commands.engine import layouts_for
-from lsp_calib.errors import LspCalibError, ModelError, install_command
+from lsp_calib.errors import LspCalibError, ModelError
 from lsp_calib.inference import processor
 from lsp_calib.inference.backend import EIGHT_BIT, Hardware
 from lsp_calib.inference.local import compiler
@@ -42,6 +43,7 @@ from lsp_calib.inference.models.demands import slow_here
 from lsp_calib.inference.models.inventory import Entry, inventory
 from lsp_calib.inference.process import acceleration
 from lsp_calib.inference.process.acceleration import AccelerationChoice
+from lsp_calib.installation import how_to_install, pip_install
 from lsp_calib.settings import SETTINGS, Settings
 from lsp_calib.syntax.languages import LANGUAGES
 
@@ -54,8 +56,8 @@ _ENGINES = {
     "llama-cpp-python": ("the compiled engine: the fastest, with every confidence measure", "local"),
     "xllamacpp": ("the ready-made engine: no compiler needed", "prebuilt"),
 }
-_REBUILD = "pip install --force-reinstall --no-cache-dir --no-binary llama-cpp-python llama-cpp-python"
-_PREPARE = 'eval "$(python -m lsp_calib.inference.local.compiler)"; '
+_REBUILD = f"{pip_install()} --force-reinstall --no-cache-dir --no-binary llama-cpp-python llama-cpp-python"
+_PREPARE = f'eval "$({shlex.quote(sys.executable)} -m lsp_calib.inference.local.compiler)"; '
 _NEWER = f"CC=gcc-14 CXX=g++-14 {_REBUILD}"
 
 
@@ -109,7 +111,7 @@ def engine(trusted: Settings) -> Finding:
     """The engine that would run a model, and the advantages of the others."""
     versions = {name: _version(name) for name in _ENGINES}
     missing = [
-        f"{name} is not installed ({what}; `{install_command(extra)}`)"
+        f"{name} is not installed ({what}; {how_to_install(extra)})"
         for name, (what, extra) in _ENGINES.items()
         if versions[name] is None
     ]
@@ -272,7 +274,7 @@ def encoder() -> Finding:
             return problem("encoder", str(error), advice, data=data)
         says = f"{card.name} is installed: how well a summary fits its code counts for its confidence."
         return Finding("encoder", says, data=data)
-    missing = [] if extra else [f"`{install_command('similarity')}`"]
+    missing = [] if extra else [f"{how_to_install('similarity')}"]
     missing += [] if card.installed else [f"`lsp-calib models pull {card.name}` ({card.size / 1e6:.0f} MB)"]
     says = "No sentence encoder: the confidence of summaries rests on less evidence."
     return note("encoder", says, f"Run {' and '.join(missing)}.", data=data)

@@ -71,7 +71,7 @@ def test_settings_are_the_users_own_and_what_is_unknown_or_gone_is_named_once(op
 def test_a_missing_server_is_said_once_and_editing_goes_on(open_scripted, folder: Path) -> None:
     nvim = open_scripted(SCRIPT, server=str(folder / "not-there"), attached=False)
     nvim.says(":LspCalib messages")
-    assert nvim.lua("return require('lsp_calib.notice').all()").count("pip install 'lsp-calib[local]'") == 1
+    assert nvim.lua("return require('lsp_calib.notice').all()").count("make install") == 1
     nvim.keys("GA    re<Tab>x<Esc>")
     nvim.until("typing", lambda: re.fullmatch(r"    re\s+x", nvim.line()))
     nvim.keys(":LspCalib refit<CR>")

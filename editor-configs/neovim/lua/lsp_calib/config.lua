@@ -2,7 +2,7 @@
 local M = {}
 local badges, cursor, notice = require('lsp_calib.badges'), require('lsp_calib.cursor'), require('lsp_calib.notice')
 local next_edit, server, status = require('lsp_calib.next_edit'), require('lsp_calib.server'), require('lsp_calib.status')
-local INSTALL = "pip install 'lsp-calib[local]' (or pipx), or name its path in cmd; then :LspCalib restart"
+local INSTALL = 'run make install in a clone of lsp-calib, or name its path in cmd; then :LspCalib restart'
 local CMD = { 'lsp-calib', 'serve', '--trust-editor' }
 local started
 

@@ -40,7 +40,7 @@ local function check_program()
   end
   if vim.fn.executable(cmd[1]) == 0 then
     health.error(cmd[1] .. ' cannot be run', {
-      "Install it: pip install 'lsp-calib[local]', without a compiler 'lsp-calib[prebuilt]' (or with pipx)",
+      'Install it: make install in a clone of lsp-calib',
       'Put it on the PATH of Neovim, or name it: setup({ cmd = { "/path/to/lsp-calib", "serve", "--trust-editor" } })',
       'Then :LspCalib restart' })
     return

@@ -121,7 +121,7 @@ export class Installer {
   private async ask(makeWay: () => Promise<void>): Promise<boolean> {
     const { sizes } = this;
     if (!this.manifest || !sizes) {
-      const advice = "Install it with Python 3.11 or later (pip install 'lsp-calib[local]') and name it in lspCalib.server.path.";
+      const advice = 'Run `make install` in a clone of lsp-calib, and name the program in lspCalib.server.path.';
       void vscode.window.showErrorMessage(`lsp-calib cannot install its server on this platform. ${advice}`);
       return false;
     }
