@@ -188,8 +188,8 @@ settings: $(VENV)/.dev ## Write the table of settings into docs/reference.md and
 
 .PHONY: calibrators
 calibrators: $(VENV)/.dev ## Fit the shipped calibrators again from records and pinned sources, and write the tables
-	for name in $(notdir $(basename $(wildcard models/records/line-*.jsonl))); do \
-		$(bin)/lsp-calib calibrate --quiet --records models/records/$$name.jsonl \
+	for name in $(notdir $(basename $(wildcard models/records/lines/line-*.jsonl))); do \
+		$(bin)/lsp-calib calibrate --quiet --records models/records/lines/$$name.jsonl \
 			--sources $${LSP_CALIB_DATA:?}/projects --output models/calibrators/$$name.json || exit 1; \
 	done
 	for file in models/records/languages/*.jsonl; do \
@@ -206,7 +206,7 @@ calibrators: $(VENV)/.dev ## Fit the shipped calibrators again from records and 
 	$(bin)/python tests/programs/second_opinion.py --write
 	$(bin)/python tests/programs/signs_worth.py --write
 	for model in qwen2.5-coder-1.5b smollm2-135m; do \
-		$(bin)/python tests/programs/summary_confidence.py models/records/summary-$$model-*.jsonl \
+		$(bin)/python tests/programs/summary_confidence.py models/records/summaries/summary-$$model-*.jsonl \
 			--fit models/calibrators/summary-$$model.json || exit 1; \
 	done
 	$(bin)/python tests/programs/next_edits.py --write

@@ -161,8 +161,8 @@ RISK_PRESETS: MappingProxyType[str, RiskPolicy] = MappingProxyType(
 )
 
 
-# Of summaries, by the probability that most people agree (docs/summaries.md): they are read, not run, so a
-# wrong one costs less than a wrong line, and few are surely right.
+# Of summaries, by the probability that most people agree (models/records/summaries): they are read, not run,
+# so a wrong one costs less than a wrong line, and few are surely right.
 SUMMARY_PRESETS: MappingProxyType[str, TierPolicy] = MappingProxyType(
     {
         "cautious": TierPolicy(accept_from=0.7, reject_below=0.3, name="cautious"),

@@ -167,9 +167,9 @@ def calibrate(
 ) -> None:
     """Fit a calibrator on source code or on your own lines.
 
-    Each PATH is a project, kept together in cross-validation, or a file of lines (.jsonl, docs/data.md). The
-    calibrator is put in force for all your work if it rests on 200 different lines or functions. It must also
-    predict them no worse than the present one, in skill as well.
+    Each PATH is a project, kept together in cross-validation, or a file of lines (.jsonl; its fields are in
+    models/records/README.md). The calibrator is put in force for all your work if it rests on 200 different
+    lines or functions. It must also predict them no worse than the present one, in skill as well.
     """
     from lsp_calib.commands.calibrate import CalibrationOptions, FromGit, recompute
     from lsp_calib.commands.calibrate import calibrate as run

@@ -2,8 +2,8 @@
 
 The first line of a file names the task and the model (`Header`); each other line is one generation, in the
 order of the items. No source text and no times are kept, so that the same run gives the same bytes. This is
-schema 2; docs/evaluation.md lists every field. Fields that came later are optional: a file without them is
-written again as it was, to the last byte.
+schema 2; models/records/README.md lists every field. Fields that came later are optional: a file without them
+is written again as it was, to the last byte.
 
 During a run FILE.journal holds a header and one line for each result, appended and synced in the order of
 arrival. At the end FILE is written from it, completely or not at all, in the order of the items, so that its

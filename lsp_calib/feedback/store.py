@@ -173,8 +173,8 @@ _OF_MODEL = "s.model_sha256 = ? AND (s.model_sha256 <> '' OR s.model = ?)"
 
 
 # The labels that refits and certificates rest on: the last so many. With these a refit takes seconds, and
-# what is fitted is known better than users stay the same (docs/confidence.md): a million labels, of which the
-# oldest are years old, are no better.
+# what is fitted is known better than users stay the same (models/records/lines): a million labels, of which
+# the oldest are years old, are no better.
 MOST_LABELS = 20_000
 
 

@@ -68,7 +68,7 @@ VERSION = 2
 
 
 class Reflected(enum.StrEnum):
-    """What a model can be asked of its answer; docs/evaluation.md has the cost of each."""
+    """What a model can be asked of its answer; models/records/README.md has the cost of each."""
 
     ASK = "ask"
     VERBALISED = "verbalised"

@@ -79,7 +79,7 @@ def observe_option(known: Sequence[str]) -> Callable[[F], F]:
         default="",
         metavar="LIST",
         help=f"Record more of each answer: any of {', '.join(known)}, separated by commas. "
-        "docs/evaluation.md has the cost of each.",
+        "models/records/README.md has the cost of each.",
     )
 
 
@@ -193,7 +193,8 @@ def line(
     environment: Path | None,
     **options: Any,
 ) -> None:
-    """Line completion in source code (each PATH a project) or lines of your own (.jsonl, docs/data.md)."""
+    """Line completion in source code (each PATH a project) or lines of your own (.jsonl; their fields are in
+    models/records/README.md)."""
     from lsp_calib.commands.engine import settings_in_force
     from lsp_calib.corpus.places import Task, line_task
     from lsp_calib.studies.sandbox.suite import is_test

@@ -3,8 +3,8 @@
 lm-evaluation-harness (0.4.13) writes, with --log_samples, a line for each document and filter. A multiple
 choice holds the sum of log-probabilities of each choice, a generated text none at all.
 bigcode-evaluation-harness (8fc5bae) writes texts without an id, a verdict or a log-probability. So pass rates
-are all that can be said of texts, unless a `logprobs` field of ours is added (docs/evaluation.md, "Files of
-other harnesses").
+are all that can be said of texts, unless a `logprobs` field of ours is added (models/records/README.md,
+"Files of other harnesses").
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from lsp_calib.syntax.magics import CommandLine
 if TYPE_CHECKING:
     from pyflakes.messages import Message
 
-# The words of each kind, the one to be said first of all (docs/confidence.md has how often each is right).
+# The words of each kind, the one to be said first of all (models/records/lines has how often each is right).
 _WORDS = {
     "undefined-here": "nothing in this file defines `{}`",
     "redefined": "`{}` is defined here already",

@@ -1,5 +1,5 @@
-"""The tables of docs/confidence.md, docs/evaluation.md and the README on the shipped records and calibrators,
-by the functions of the package.
+"""The tables of README.md, docs/confidence.md and the notebooks in models/records on the shipped records and
+calibrators, by the functions of the package.
 
 Called by developers (`make confidence`) and by tests/validity/test_shipped.py, which fails where the pages
 say something else.
@@ -49,7 +49,7 @@ SHIPPED = [
 RECORDS = [
     file
     for kind in ("line", "infill")
-    for file in sorted((MODELS / "records").glob(f"{kind}-*.jsonl"), key=lambda file: file.stem)
+    for file in sorted((MODELS / "records" / "lines").glob(f"{kind}-*.jsonl"), key=lambda file: file.stem)
 ]
 # By the name of the records and the calibrator, without `line-`.
 TITLES = {
@@ -79,7 +79,7 @@ PLACES = {
 
 def records_of(path: Path) -> Path:
     """The records of a shipped calibrator."""
-    return MODELS / "records" / path.with_suffix(".jsonl").name
+    return MODELS / "records" / "lines" / path.with_suffix(".jsonl").name
 
 
 def fitted_on(path: Path) -> list[Record]:
@@ -108,23 +108,29 @@ def calibrators() -> Mapping[str, Calibrator]:
     return {name_of(path): Calibrator.load(path) for path in SHIPPED}
 
 
-def ablation_blocks() -> dict[str, str]:
-    """For each model a table of the ablation; one of the calibration error by place; presets, weights."""
+def tier_blocks() -> dict[str, str]:
+    """The tables of docs/confidence.md: presets, and what a rejected or an unread line is worth."""
+    return {"presets": presets(), "usage": usage(), "costs": costs()}
+
+
+def evidence_blocks() -> dict[str, str]:
+    """The tables of the notebook on lines: for each model the ablation and the calibration error by place;
+    weights, conditions, places within words."""
     blocks = {}
     for name, ablation in ablations().items():
         quality, errors, _ = ablation_.tables(ablation)
+        plain_and_shipped = [*errors.rows[:2], errors.rows[-1]]
         title = TITLES[name]
         sentence = ablation_.summary(ablation).replace(ablation.model, f"**{title}**", 1)
         blocks[f"ablation of {name}"] = _block(sentence, "", *table_lines(quality.columns, quality.rows))
         blocks[f"places of {name}"] = _block(
             f"**{title}**",
             "",
-            *table_lines(["evidence", *(PLACES.get(p, p) for p in errors.columns[1:])], errors.rows),
+            *table_lines(["evidence", *(PLACES.get(p, p) for p in errors.columns[1:])], plain_and_shipped),
         )
     return {
         **blocks,
         "conditions": conditions(),
-        "presets": presets(),
         "weights": weights(),
         "typed": typed(),
     }
@@ -296,8 +302,8 @@ def usage() -> str:
     return _block(*table_lines(columns, rows))
 
 
-def evaluation_blocks() -> dict[str, str]:
-    """The table of docs/evaluation.md: a row for each file of records and each criterion."""
+def records_blocks() -> dict[str, str]:
+    """The table of models/records/README.md: a row for each file of records and each criterion."""
     rows = [row for path in RECORDS for row in _score_rows(path)]
     columns = (
         *("model", "prompt", "task, right by", "asked", "offered", "right", "skill, out of fold", "AUC"),
@@ -336,8 +342,8 @@ def studies() -> Report:
     return repeat_studies("all", MODELS / "records", None, lambda _: None)
 
 
-def results_blocks() -> dict[str, str]:
-    """The table of docs/results.md: the claims of the studies."""
+def claims_blocks() -> dict[str, str]:
+    """The table of models/records/README.md on the claims of the studies."""
     return {"claims": _block(*table_lines(CLAIM_COLUMNS, [claim.cells() for claim in studies().claims]))}
 
 

@@ -1,7 +1,7 @@
 """How likely a line is to survive: fits the shipped curves, says what `hideBelow` hides by them, and counts
 how often lines of a low probability are used.
 
-    python tests/programs/hiding.py            # the tables of docs/hiding.md, and more
+    python tests/programs/hiding.py            # the table of models/records/lines/README.md, and more
     python tests/programs/hiding.py --write    # and models/survival/*.json and models/usage/*.json
     python tests/programs/hiding.py --blind    # of the blind projects, with the shipped curves
 

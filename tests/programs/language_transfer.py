@@ -1,7 +1,7 @@
 """How well a calibrator of Python's lines serves another language, and how much labels of that language add.
 
     python tests/programs/language_transfer.py RECORDS...
-    python tests/programs/language_transfer.py --write    # the tables of docs/languages.md
+    python tests/programs/language_transfer.py --write    # the tables of models/records/languages/README.md
 
 RECORDS: of `lsp-calib eval line --language ID`, or the journal of an unfinished run, of a model and prompt
 for which a calibrator of Python ships. The rows: that calibrator as it stands; the same moved by slope and
@@ -120,7 +120,7 @@ def records_of(shipped: Calibrator) -> Path:
         for path in (folder / "calibrators").glob("line-*.json")
         if Calibrator.load(path).id == shipped.id
     )
-    return folder / "records" / f"{stem}.jsonl"
+    return folder / "records" / "lines" / f"{stem}.jsonl"
 
 
 def main() -> None:

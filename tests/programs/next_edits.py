@@ -1,7 +1,7 @@
-"""Fit the curve of edits and its calibrator on records, and write what they hold into the documentation.
+"""Fit the curve of edits and its calibrator on records, and write what they hold into the notebook.
 
     python tests/programs/next_edits.py             # the tables, on projects set aside
-    python tests/programs/next_edits.py --write     # and curve, calibrator and docs/next-edits.md
+    python tests/programs/next_edits.py --write     # and curve, calibrator and models/records/edits/README.md
 
 `lsp-calib eval edit --output models/records/edits` makes the records from the pinned releases.
 """
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import datetime
 from collections import Counter
-from pathlib import Path
 
 from offered_lines import parser_of
 from pages import written
@@ -27,7 +26,7 @@ from lsp_calib.studies.tables import table_lines
 
 MODELS = home.shipped_models()
 RECORDS = MODELS / "records" / "edits"
-PAGE = Path(__file__).parents[2] / "docs" / "next-edits.md"
+PAGE = RECORDS / "README.md"
 
 
 def main() -> None:

@@ -46,7 +46,7 @@ from lsp_calib.feedback.personalisation import refit_from_feedback
 from lsp_calib.feedback.store import FeedbackStore
 from lsp_calib.values import Evidence
 
-OTHERS = Path(__file__).parents[2] / "models" / "records" / "line-smollm2-135m-large.jsonl"
+OTHERS = Path(__file__).parents[2] / "models" / "records" / "lines" / "line-smollm2-135m-large.jsonl"
 # The probability that what is right, and what is wrong, is kept.
 RULES = ((0.95, 0.10), (1.0, 0.0))
 AFTER = (5, 10, 20, 30, 50, 100)

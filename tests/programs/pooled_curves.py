@@ -1,6 +1,6 @@
 """The pooled curves of the shipped models: fits them, and says what they are worth, from records alone.
 
-    python tests/programs/pooled_curves.py            # the tables of docs/languages.md
+    python tests/programs/pooled_curves.py            # the tables of models/records/languages/README.md
     python tests/programs/pooled_curves.py --write    # and models/calibrators/pooled/*.json
 
 A pooled curve serves a model in languages and windows without labels. So it is judged by languages that were
@@ -47,7 +47,7 @@ from lsp_calib.studies.tables import percent
 from lsp_calib.values import Evidence, ModelIdentity
 
 MODELS = home.shipped_models()
-PAGE = Path(__file__).parents[2] / "docs" / "languages.md"
+PAGE = MODELS / "records" / "languages" / "README.md"
 # Thousands of labels: every recipe, and every spread from 1 on, predicts other languages as well, to 0.003.
 RECIPE, SPREAD = RECIPES[0], 1.0
 BARE = tuple(name for name in RECIPE.features if name not in GRAMMAR)
@@ -209,7 +209,7 @@ def pools() -> dict[str, Pool]:
     """The pools of the shipped models, by name: of every file of lines that a calibrator ships for, and of
     languages in a window that has none of its own."""
     found: dict[str, list[Path]] = {}
-    for folder in ("", "languages", "windows"):
+    for folder in ("lines", "languages", "windows"):
         for path in sorted((MODELS / "records" / folder).glob("line-*.jsonl")):
             found.setdefault(read_records(path)[0].model.name, []).append(path)
     return {name: Pool.of(paths) for name, paths in found.items()}

@@ -16,6 +16,7 @@ from lsp_calib.studies.data import data_folder
 from lsp_calib.studies.tasks import infill_task
 
 RECORDS = Path(__file__).parents[2] / "models" / "records"
+PATTERNS = "lines/infill-*", "blind/line-*", "blocks/first-lines-*", "openers/*", "personal/*", "windows/*"
 
 
 def sources_of_file(file: Path, data: Path) -> Path:
@@ -28,8 +29,7 @@ def sources_of_file(file: Path, data: Path) -> Path:
 
 def main() -> None:
     data = data_folder()
-    patterns = ("infill-*", "blind/line-*", "blocks/first-lines-*", "openers/*", "personal/*", "windows/*")
-    for pattern in patterns:
+    for pattern in PATTERNS:
         for file in sorted(RECORDS.glob(f"{pattern}.jsonl")):
             task = infill_task(data, None, 0) if file.name.startswith("infill-") else LINES
             count = recompute_features(file, sources_of_file(file, data), task=task)

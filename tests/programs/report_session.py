@@ -4,14 +4,14 @@
     chromium --headless --screenshot=FOLDER/light.png --window-size=1040,4200 FOLDER/report-light.html
     python tests/programs/report_session.py --record    # asks the model again: 15 to 30 minutes
 
-The pictures are docs/img/report-light.png and -dark.png, cut off below the page; docs/report.md says what of
-them is real. Real are the lines, the files and the times of the commits (`history_visits`), the answers of
-SmolLM2-135M with their probabilities (`RECORDS`), the calibrators that judge them, the tracker that says what
-became of each, and the refits, when the product itself makes them. By rule is what git does not keep: each
-commit's visits are evenly spread over the time since the one before (`SPREAD`); a suggestion is looked at
-(`LOOKED`), inserted if it makes the line that was committed, and otherwise typed over key by key (`KEY`). The
-files are saved when they are committed, and nobody closes them: a later commit changes them as it did. Of the
-lines of a commit, the one drawn last (`SHOWN` come before) is written without a suggestion.
+The pictures are docs/img/report-light.png and -dark.png, cut off below the page. Real are the lines, the
+files and the times of the commits (`history_visits`), the answers of SmolLM2-135M with their probabilities
+(`RECORDS`), the calibrators that judge them, the tracker that says what became of each, and the refits, when
+the product itself makes them. By rule is what git does not keep: each commit's visits are evenly spread over
+the time since the one before (`SPREAD`); a suggestion is looked at (`LOOKED`), inserted if it makes the line
+that was committed, and otherwise typed over key by key (`KEY`). The files are saved when they are committed,
+and nobody closes them: a later commit changes them as it did. Of the lines of a commit, the one drawn last
+(`SHOWN` come before) is written without a suggestion.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a second answer says of a line, to the prompt of the other window at the same place: fits the shipped
 curves, and says what they are worth, from records alone.
 
-    python tests/programs/second_opinion.py            # the table of docs/confidence.md
+    python tests/programs/second_opinion.py            # the table of models/records/lines/README.md
     python tests/programs/second_opinion.py --write    # and models/second/*.json and the page
     python tests/programs/second_opinion.py --blind    # of the blind projects, with the shipped curves
     python tests/programs/second_opinion.py --languages    # of other languages, with the same curves
@@ -55,7 +55,6 @@ from lsp_calib.corpus.records import Header, Record, read_records
 from lsp_calib.inference.models.cards import locate
 from lsp_calib.values import Evidence, Segment
 
-PAGE = MODELS.parent / "docs" / "confidence.md"
 ACCEPT = PRESETS["balanced"].accept_from
 NAMES = {"smollm2-135m": "SmolLM2", "qwen2.5-coder-1.5b": "Qwen"}
 """The models that have records of both windows."""
@@ -376,14 +375,14 @@ def main() -> None:
     data = Path(os.environ["LSP_CALIB_DATA"])
     if options.tokens:
         print("| records | places | tokens of a prompt (median, p95) | of an answer |\n|---|--:|--:|--:|")
-        for first, _ in pairs(""):
+        for first, _ in pairs("lines"):
             print(tokens(first, data / "projects"), flush=True)
         return
     if options.languages:
         print("\n".join((HEAD, *of_languages(data))))
         return
     rows = [HEAD]
-    for first, other in pairs("blind" if options.blind else ""):
+    for first, other in pairs("blind" if options.blind else "lines"):
         two = both(first, other, data / ("projects-blind" if options.blind else "projects"))
         every = np.ones(two.same.size, dtype=np.bool_)
         if options.blind:
@@ -398,8 +397,9 @@ def main() -> None:
     table = "\n".join(rows)
     print(table)
     if options.write and len(rows) > 1:
+        page = MODELS / "records" / ("blind" if options.blind else "lines") / "README.md"
         block = f"second opinion{', blind' if options.blind else ''}"
-        PAGE.write_text(with_tables(PAGE.read_text("utf-8"), {block: table}), "utf-8")
+        page.write_text(with_tables(page.read_text("utf-8"), {block: table}), "utf-8")
 
 
 if __name__ == "__main__":

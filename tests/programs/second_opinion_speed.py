@@ -73,7 +73,7 @@ class Served:
 
 def places(model: str, n: int) -> list[Record]:
     """A place of each of so many projects, in lines that were finished."""
-    _, records = read_records(MODELS / "records" / f"line-{model}.jsonl")
+    _, records = read_records(MODELS / "records" / "lines" / f"line-{model}.jsonl")
     by_project: dict[str, Record] = {}
     for at, record in enumerate(records):
         if record.condition == "inserting" and record.shown and at % 7 == 0:

@@ -1,7 +1,7 @@
 """What signs of wrong lines are worth to the confidence, out of fold and on the blind set.
 
     python tests/programs/signs_worth.py             # the table of worth, from records alone
-    python tests/programs/signs_worth.py --write     # and docs/confidence.md, with the kinds, from sources
+    python tests/programs/signs_worth.py --write     # into the notebook, with the kinds, from sources
 
 The recipes with signs against the same without them: chosen and fitted inside the folds, and on the blind set
 by the choice and fit on all other projects. The folder with the sets of `lsp-calib data pull` is
@@ -35,21 +35,26 @@ from lsp_calib.syntax.signs import KINDS, Signs
 from lsp_calib.syntax.source_tree import unhurried
 
 RECORDS = home.shipped_models() / "records"
-PAGE = Path(__file__).parents[2] / "docs" / "confidence.md"
+PAGE = RECORDS / "lines" / "README.md"
 SIGNS = "signs"
 FILES = {
-    "Qwen2.5-Coder-1.5B, large window": "line-qwen2.5-coder-1.5b-large",
-    "Qwen2.5-Coder-1.5B": "line-qwen2.5-coder-1.5b",
-    "SmolLM2-135M": "line-smollm2-135m-large",
-    "SmolLM2-135M, small window": "line-smollm2-135m",
+    "Qwen2.5-Coder-1.5B, large window": "lines/line-qwen2.5-coder-1.5b-large",
+    "Qwen2.5-Coder-1.5B": "lines/line-qwen2.5-coder-1.5b",
+    "SmolLM2-135M": "lines/line-smollm2-135m-large",
+    "SmolLM2-135M, small window": "lines/line-smollm2-135m",
     "Qwen2.5-Coder-1.5B, TSX": "languages/line-qwen2.5-coder-1.5b-typescriptreact-large",
     "Qwen2.5-Coder-1.5B, TypeScript": "languages/line-qwen2.5-coder-1.5b-typescript-large",
     "SmolLM2-135M, TSX": "languages/line-smollm2-135m-typescriptreact-large",
     "SmolLM2-135M, TypeScript": "languages/line-smollm2-135m-typescript-large",
 }
-COUNTED = FILES["Qwen2.5-Coder-1.5B, large window"]
+COUNTED = "Qwen2.5-Coder-1.5B, large window"
 WITH = [recipe for recipe in RECIPES if SIGNS in recipe.features]
 WITHOUT = [attrs.evolve(one, features=tuple(name for name in one.features if name != SIGNS)) for one in WITH]
+
+
+def blind_of(stem: str) -> Path:
+    """The file of the same model and window with the lines of the blind projects."""
+    return RECORDS / "blind" / Path(f"{stem}.jsonl").name
 
 
 def offered(path: Path) -> Offered:
@@ -89,7 +94,7 @@ def worth() -> Iterator[str]:
     for name, stem in FILES.items():
         lines = offered(RECORDS / f"{stem}.jsonl")
         yield row(f"{name}, out of fold", lines, out_of_fold(lines, WITHOUT), out_of_fold(lines, WITH))
-        blind = RECORDS / "blind" / f"{stem}.jsonl"
+        blind = blind_of(stem)
         if blind.is_file():
             others = offered(blind)
             found = [elsewhere(lines, others, recipes) for recipes in (WITHOUT, WITH)]
@@ -113,11 +118,9 @@ def kinds_of(path: Path, sources: Path) -> list[set[str]]:
 def kinds() -> Iterator[str]:
     """Lines of Markdown: how often each kind is there, and what was promised of these lines without it."""
     data = data_folder()
-    lines, others = offered(RECORDS / f"{COUNTED}.jsonl"), offered(RECORDS / "blind" / f"{COUNTED}.jsonl")
-    of_all = [
-        *kinds_of(RECORDS / f"{COUNTED}.jsonl", data / "projects"),
-        *kinds_of(RECORDS / "blind" / f"{COUNTED}.jsonl", data / "projects-blind"),
-    ]
+    fitted, blind = RECORDS / f"{FILES[COUNTED]}.jsonl", blind_of(FILES[COUNTED])
+    lines, others = offered(fitted), offered(blind)
+    of_all = [*kinds_of(fitted, data / "projects"), *kinds_of(blind, data / "projects-blind")]
     promised = np.concatenate([out_of_fold(lines, WITHOUT), elsewhere(lines, others, WITHOUT)])
     right = np.concatenate([lines.correct, others.correct])
     yield "| sign | lines | promised without it | right | accepted without it, of these right |"

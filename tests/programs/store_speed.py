@@ -26,7 +26,7 @@ from lsp_calib.feedback.personalisation import refit_languages
 from lsp_calib.feedback.store import MOST_LABELS, FeedbackStore
 
 MODELS = Path(__file__).parents[2] / "models"
-RECORDS = MODELS / "records" / "line-smollm2-135m-large.jsonl"
+RECORDS = MODELS / "records" / "lines" / "line-smollm2-135m-large.jsonl"
 BEGIN = 1.7e9
 
 

@@ -12,9 +12,9 @@ is judged by. 30 % of the repositories, drawn first by a hash of their names, ta
 they are scored, once all is decided, by the row that ships, fitted on the others. --hold-out: write the
 records to FILE, with these repositories held out of whatever is fitted on it; this made the committed files.
 --fit: write the shipped calibrator to FILE, one over the languages of all RECORDS, which are of one model.
---table: that calibrator by language, as docs/summaries.md has it: out of fold, of the repositories that are
-held out, and of all, nested; beside the former criterion, with a calibrator for each language. Below it, the
-words that a summary adds to the function's name as one more feature.
+--table: that calibrator by language, as models/records/summaries/README.md has it: out of fold, of the
+repositories that are held out, and of all, nested; beside the former criterion, with a calibrator for each
+language. Below it, the words that a summary adds to the function's name as one more feature.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _DEAR = {
 }
 SHIPPED = "of tokens, and the encoder (what ships)"
 _BESIDE = "what ships, and "
-# Each costs nothing beside the summary, or the encoder's time; what is asked again: see docs/evaluation.md.
+# Each costs nothing beside the summary, or the encoder's time; of what is asked again see models/records.
 STEPS: tuple[tuple[str, tuple[Recipe, ...]], ...] = (
     ("first 12 tokens", (Recipe("first-12", ("geometric-mean-first-12",)),)),
     ("all tokens", (Recipe("mean", ("geometric-mean",)),)),

@@ -1,9 +1,9 @@
 """How far a line can be trusted: fits the shipped curves, and says what they are worth, from records alone.
 `tests/programs/typed_along.py` says what they are worth while a line is typed.
 
-    python tests/programs/sure_parts.py            # the tables of docs/confidence.md
+    python tests/programs/sure_parts.py            # the tables
     python tests/programs/sure_parts.py --write    # and models/prefixes/*.json, from records and sources
-    python tests/programs/sure_parts.py --blind    # of the blind projects, with the shipped curves
+    python tests/programs/sure_parts.py --blind    # models/records/blind/README.md: the shipped curves
 
 The folder with the sets of `lsp-calib data pull` is LSP_CALIB_DATA. No model decodes anything: a record holds
 the ids of its tokens, and the source the line that was to be written. What is promised of a line is by a
@@ -327,7 +327,7 @@ def loaded(
     """The header, name of the curves and lines of each model and window. read: the lines of a file of records
     from the folder of its sources, for the calibrator that ships for them."""
     data = Path(os.environ["LSP_CALIB_DATA"])
-    for paths in records_of(("blind",) if blind else ("", "languages")).values():
+    for paths in records_of(("blind",) if blind else ("lines", "languages")).values():
         lines: list[T] = []
         for path in paths:
             header = read_records(path)[0]

@@ -1,4 +1,4 @@
-"""What a probability is worth while its suggestion is typed: tables and a picture of docs/confidence.md.
+"""What a probability is worth while its suggestion is typed: tables and a picture of models/records/lines.
 
     python tests/programs/typed_along.py            # the tables
     python tests/programs/typed_along.py --write    # and into the page, with the picture
@@ -29,8 +29,8 @@ from lsp_calib.calibration.validation import grouped_folds
 from lsp_calib.corpus.records import Header
 from lsp_calib.studies.statistics import simultaneous_errors
 
-PAGE = Path(__file__).parents[2] / "docs" / "confidence.md"
-PICTURE = PAGE.parent / "img" / "typed-along.png"
+PAGE = MODELS / "records" / "lines" / "README.md"
+PICTURE = MODELS.parent / "docs" / "img" / "typed-along.png"
 BINS = ((1, 4), (5, 8), (9, 14), (15, 999))
 ACCEPT, REJECT = PRESETS["balanced"].accept_from, PRESETS["balanced"].reject_below
 NAMES = {"smollm2-135m": "SmolLM2", "qwen2.5-coder-1.5b": "Qwen"}

@@ -1,6 +1,6 @@
-"""Write the tables on the shipped records and calibrators into docs/confidence.md, docs/evaluation.md,
-docs/results.md and README.md, the page of the studies beside their records, and draw the README's and the
-ablation's figure: `make confidence`.
+"""Write the tables on shipped records and calibrators into README.md, docs/confidence.md and the notebooks
+beside the records, the page of the studies among them, and draw the README's and the ablation's figure:
+`make confidence`.
 
 tests/validity/test_shipped.py fails where the pages or a figure say something else.
 """
@@ -15,15 +15,14 @@ from pathlib import Path
 
 import pages
 from confidence_rendering import (
-    ablation_blocks,
     blind_lines,
-    costs,
-    evaluation_blocks,
+    claims_blocks,
+    evidence_blocks,
     in_use,
     readme_blocks,
-    results_blocks,
+    records_blocks,
     studies,
-    usage,
+    tier_blocks,
 )
 
 from lsp_calib.studies import page
@@ -31,14 +30,15 @@ from lsp_calib.studies.ablation import draw_steps
 from lsp_calib.studies.figures import draw_reliability, save
 
 ROOT = Path(__file__).parents[2]
+RECORDS = ROOT / "models" / "records"
 PAGES: Mapping[Path, Callable[[], Mapping[str, str]]] = {
-    ROOT / "docs" / "confidence.md": ablation_blocks,
-    ROOT / "docs" / "evaluation.md": evaluation_blocks,
-    ROOT / "docs" / "results.md": results_blocks,
-    ROOT / "docs" / "tiers.md": lambda: {"costs": costs(), "usage": usage()},
     ROOT / "README.md": readme_blocks,
+    ROOT / "docs" / "confidence.md": tier_blocks,
+    RECORDS / "README.md": records_blocks,
+    RECORDS / "lines" / "README.md": evidence_blocks,
 }
-STUDIES = ROOT / "models" / "records" / "studies" / "README.md"
+CLAIMS = RECORDS / "README.md"
+STUDIES = RECORDS / "studies" / "README.md"
 FIGURE = ROOT / "docs" / "img" / "confidence-ladder.png"
 README_FIGURE = FIGURE.with_name("reliability.png")
 README_MODEL = "qwen2.5-coder-1.5b-large"
@@ -58,6 +58,7 @@ def readme_checksum() -> str:
 def main() -> None:
     for path, blocks in PAGES.items():
         path.write_text(written(path.read_text("utf-8"), blocks()), "utf-8")
+    CLAIMS.write_text(written(CLAIMS.read_text("utf-8"), claims_blocks()), "utf-8")
     STUDIES.write_text(page.markdown(studies(), pictures=False), "utf-8")
     draw_steps(in_use(), FIGURE)
     _, row, data = blind_lines(README_MODEL)

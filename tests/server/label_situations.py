@@ -1,5 +1,5 @@
 """What people, and programs beside them, do with suggestions, and the label that each must get: the table of
-docs/labels.md, which `python tests/server/label_situations.py` writes."""
+models/records/labels/README.md, which `python tests/server/label_situations.py` writes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 from label_author import AT, CELL, LAST, SUGGESTED, TEXT, Steps
 
-PAGE = Path(__file__).parents[2] / "docs" / "labels.md"
+PAGE = Path(__file__).parents[2] / "models" / "records" / "labels" / "README.md"
 BEGIN, END = "<!-- situations -->\n", "<!-- end of situations -->\n"
 
 NONE = "none"

@@ -1,4 +1,4 @@
-"""The table of docs/labels.md: each situation, told over the protocol, gets the label that it must get."""
+"""The table of models/records/labels/README.md: each situation, told over the protocol, gets its label."""
 
 from __future__ import annotations
 

@@ -13,9 +13,12 @@ from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.corpus.records import read_records, sources_of
 from lsp_calib.studies.data import SETS
 
-FITTED_ON = sorted((state.shipped_models() / "records").glob("line-*.jsonl"))
+FITTED_ON = sorted((state.shipped_models() / "records" / "lines").glob("line-*.jsonl"))
 SCORED = sorted((state.shipped_models() / "records" / "blind").glob("*.jsonl"))
-PAGE = (Path(__file__).parents[2] / "docs" / "evaluation.md").read_text("utf-8")
+PAGE, ON_LINES = (
+    (state.shipped_models() / "records" / folder / "README.md").read_text("utf-8")
+    for folder in ("blind", "lines")
+)
 CALIBRATORS = sorted((state.shipped_models() / "calibrators").glob("*.json"))
 
 
@@ -51,9 +54,9 @@ def test_names_are_compared_as_the_index_does_and_versions_are_not() -> None:
 
 @pytest.mark.parametrize("name", ["smollm2-135m-large", "qwen2.5-coder-1.5b"])
 def test_the_documentation_says_what_shipped_calibrators_are_worth_on_human_eval(name: str) -> None:
-    header, records = read_records(state.shipped_models() / "records" / f"infill-{name}.jsonl")
+    header, records = read_records(state.shipped_models() / "records" / "lines" / f"infill-{name}.jsonl")
     _, _, *rows = table(header, records, shipped_for(header))
-    assert "\n".join(rows[2:]) in PAGE
+    assert "\n".join(rows[2:]) in ON_LINES
     assert len(rows) == 4, "exactly right, and right by tests"
 
 

@@ -26,10 +26,15 @@ from lsp_calib.settings import SETTINGS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+RECORDS = ROOT / "models" / "records"
 EDITORS = sorted((ROOT / "editor-configs").glob("*/README.md"))
+NOTEBOOKS = sorted(RECORDS.rglob("README.md"))
+EVERY = pytest.mark.parametrize(
+    "page", [*PAGES, *EDITORS, *NOTEBOOKS], ids=lambda page: page.relative_to(ROOT).as_posix()
+)
 
 
-@pytest.mark.parametrize("page", [*PAGES, *EDITORS], ids=lambda page: page.relative_to(ROOT).as_posix())
+@EVERY
 def test_every_command_that_is_named_exists(page: Path) -> None:
     text = page.read_text("utf-8")
     for first, second in re.findall(r"lsp-calib ([a-z]+)(?: ([a-z-]+))?", text):
@@ -59,7 +64,7 @@ def test_each_command_line_of_the_readme_runs_in_a_clone() -> None:
             assert result.exit_code == 0, (line, result.output)
 
 
-@pytest.mark.parametrize("page", [*PAGES, *EDITORS], ids=lambda page: page.relative_to(ROOT).as_posix())
+@EVERY
 def test_what_is_made_can_be_made(page: Path) -> None:
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.M)
     named = re.findall(r"(?:`|^    |&& )make ([a-z-]+)", page.read_text("utf-8"), re.M)
@@ -98,7 +103,7 @@ def anchors(page: Path) -> set[str]:
     return found | set(re.findall(r'<a (?:id|name)="([^"]+)"', text))
 
 
-@pytest.mark.parametrize("page", [*PAGES, *EDITORS], ids=lambda page: page.relative_to(ROOT).as_posix())
+@EVERY
 def test_links_lead_somewhere(page: Path) -> None:
     text = re.sub(r"`[^`\n]*`", "", page.read_text("utf-8"))
     broken = []
@@ -137,7 +142,7 @@ def test_every_setting_is_documented() -> None:
 
 
 def test_the_power_of_certificates_is_what_the_table_says() -> None:
-    text = (ROOT / "docs" / "calibration.md").read_text("utf-8")
+    text = (RECORDS / "README.md").read_text("utf-8")
     for error in (0.0, 0.01, 0.02, 0.03, 0.05, 0.07, 0.08, 0.09):
         enough = least_trials(0.1, 0.1, 8000)
         passed = lower_tail(np.arange(enough.size), enough, error)

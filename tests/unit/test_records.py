@@ -53,7 +53,11 @@ RECORDS = [
     for n in range(6)
 ]
 LISTED = FeatureList.present()
-SHIPPED = sorted((home.shipped_models() / "records").glob("*.jsonl"))
+SHIPPED = [
+    file
+    for folder in ("lines", "summaries")
+    for file in sorted((home.shipped_models() / "records" / folder).glob("*.jsonl"))
+]
 GONE = {"margin", "newline", "agreement", "state", "alternatives"}
 
 numbers = st.floats(-50.0, 0.0)
@@ -183,7 +187,7 @@ def test_no_source_text_and_no_times_are_kept(tmp_path: Path) -> None:
 
 def test_a_line_takes_few_bytes() -> None:
     """The shipped ones, with the prompts' hashes and the entropies that those had no room for yet."""
-    _, shipped = read_records(home.shipped_models() / "records" / "line-smollm2-135m.jsonl")
+    _, shipped = read_records(home.shipped_models() / "records" / "lines" / "line-smollm2-135m.jsonl")
     whole = [
         attrs.evolve(r, prompt="0123456789abcdef", entropies=tuple(-1.5 * value for value in r.logprobs))
         for r in shipped

@@ -28,7 +28,7 @@ from lsp_calib.studies.score import ALL, APART, HELD_OUT, RAW, Row
 from lsp_calib.studies.statistics import OURS
 from lsp_calib.values import ModelIdentity
 
-SHIPPED = state.shipped_models() / "records" / "line-smollm2-135m.jsonl"
+SHIPPED = state.shipped_models() / "records" / "lines" / "line-smollm2-135m.jsonl"
 # Answers to be scored, and of how many projects: more are more folds, and each choice is made in every one.
 N, PROJECTS = 160, 5
 HEADER = Header("line", "python", ModelIdentity("m", "Q4", "0" * 64), "line-prefix-1", 0)
@@ -86,7 +86,9 @@ def test_the_main_row_is_what_the_calibrator_says_of_itself() -> None:
 
 def test_without_an_encoder_and_held_out_projects_it_is_what_the_calibrator_says() -> None:
     """No held-out answers lack no feature: that does not mean that they have them all."""
-    header, every = read_records(state.shipped_models() / "records" / "summary-smollm2-135m-python.jsonl")
+    header, every = read_records(
+        state.shipped_models() / "records" / "summaries" / "summary-smollm2-135m-python.jsonl"
+    )
     text = [attrs.evolve(one, observed={"text": one.observed["text"]}) for one in every if one.observed]
     assert header.similarity is not None
     records = shipped_thresholds(header.similarity).judge(header, text[:300])
@@ -367,7 +369,7 @@ class TestHeldOutInRecords:
 
 def test_a_task_at_which_a_model_fails_has_no_scores_and_a_sentence_that_says_so(tmp_path: Path) -> None:
     """SmolLM2 with the small window solves 3 of 320: an ECE of 0.013 stood beside a skill of -0.29."""
-    header, records = read_records(state.shipped_models() / "records" / "infill-smollm2-135m.jsonl")
+    header, records = read_records(state.shipped_models() / "records" / "lines" / "infill-smollm2-135m.jsonl")
     scores = score(header, records, resamples=20)
     assert scores.rows == ()
     assert [note.split(". ")[0] for note in scores.notes] == [

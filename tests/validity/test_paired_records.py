@@ -19,14 +19,14 @@ def read(name):
 
 @pytest.fixture(scope="module", params=["smollm2-135m", "qwen2.5-coder-1.5b"])
 def windows(request):
-    (header, small), (second, large) = read(f"line-{request.param}"), read(f"line-{request.param}-large")
+    (header, small), (second, large) = (read(f"lines/line-{request.param}{end}") for end in ("", "-large"))
     return header, pairs_of(header, small, second, large)
 
 
 def test_the_documentation_says_how_much_more_the_large_window_completes(windows):
     header, pairs = windows
     (found,) = compare(pairs, header)
-    text = " ".join((REPOSITORY / "docs" / "evaluation.md").read_text("utf-8").split())
+    text = " ".join((RECORDS / "lines" / "README.md").read_text("utf-8").split())
     low, high = 100 * found.difference.low, 100 * found.difference.high
     rights = [round(share * len(pairs)) for share in (found.first, found.other)]
     said = re.search(
@@ -60,7 +60,7 @@ def test_what_an_editor_is_not_offered_is_not_right(windows):
     [("smollm2-135m", "SmolLM2-135M"), ("qwen2.5-coder-1.5b", "Qwen2.5-Coder-1.5B")],
 )
 def test_the_documentation_says_what_augmentation_is_worth(model, title, language):
-    header, plain = read(f"summary-{model}-{language.lower()}")
+    header, plain = read(f"summaries/summary-{model}-{language.lower()}")
     second, augmented = read(f"augmented/summary-{model}-{language.lower()}")
     pairs = pairs_of(header, plain, second, augmented)
     found = {one.name: one for one in compare(pairs, header)}
@@ -74,7 +74,7 @@ def test_the_documentation_says_what_augmentation_is_worth(model, title, languag
         cells.append(f"{100 * one.first:.1f} % → {100 * one.other:.1f} % ({change}; {ends})")
     one = found["mean cosine"].difference
     cells.append(f"{signed(one.value, 3)} ({signed(one.low, 3)} to {signed(one.high, 3)})")
-    page = (REPOSITORY / "docs" / "summary-prompts.md").read_text("utf-8")
+    page = (RECORDS / "summaries" / "README.md").read_text("utf-8")
     assert f"| {' | '.join(cells)} |" in page
 
 
@@ -84,8 +84,8 @@ def signed(value, digits):
 
 
 def test_files_that_cannot_be_compared_are_refused():
-    header, lines = read("line-smollm2-135m")
-    second, summaries = read("summary-smollm2-135m-python")
+    header, lines = read("lines/line-smollm2-135m")
+    second, summaries = read("summaries/summary-smollm2-135m-python")
     with pytest.raises(SystemExit, match="different tasks"):
         pairs_of(header, lines, second, summaries)
     with pytest.raises(SystemExit, match="no item in common"):

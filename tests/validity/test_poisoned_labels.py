@@ -76,7 +76,7 @@ def untouched(labels: Labels, _truth: FloatArray, _rng: np.random.Generator) -> 
 @pytest.fixture(scope="module")
 def world() -> tuple[Calibrator, list[Evidence]]:
     """The shipped calibrator of a model, and the evidence of its records."""
-    header, records = read_records(MODELS / "records" / "line-smollm2-135m.jsonl")
+    header, records = read_records(MODELS / "records" / "lines" / "line-smollm2-135m.jsonl")
     found = (Calibrator.load(path) for path in (MODELS / "calibrators").glob("*.json"))
     shipped = next(one for one in found if one.purpose.model.name == "smollm2-135m")
     evidences = [record.evidence(header) for record in records]

@@ -1,14 +1,12 @@
-"""docs/results.md, the committed page of the studies, and numbers on the records found another way."""
+"""The claims in models/records, the page of the studies, and numbers on the records found another way."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
-from confidence_rendering import MODELS, results_blocks, studies
+from confidence_rendering import MODELS, claims_blocks, studies
 from sklearn.linear_model import LogisticRegression
-from write_confidence import STUDIES, written
+from write_confidence import CLAIMS, STUDIES, written
 
 from lsp_calib.calibration.scores import skill_score
 from lsp_calib.studies import page, spiess, virk
@@ -88,7 +86,7 @@ def test_docstrings_and_asap_are_compared_on_the_same_items() -> None:
     assert found.value == pytest.approx((245 - 215) / 837)
     both = [
         {record.item: record.correct["best-f1"] for record in records_named(name).records}
-        for name in ("augmented/summary-smollm2-135m-java.jsonl", "summary-smollm2-135m-java.jsonl")
+        for name in ("augmented/summary-smollm2-135m-java.jsonl", "summaries/summary-smollm2-135m-java.jsonl")
     ]
     items = both[0].keys() & both[1].keys()
     points = 100 * (sum(both[0][one] for one in items) - sum(both[1][one] for one in items)) / len(items)
@@ -112,16 +110,16 @@ def test_verbalised_confidences_without_every_half() -> None:
 def test_records_that_are_kept_for_other_things_are_left_out() -> None:
     used = {file.name for file in largest(find_files(MODELS / "records"))}
     assert not any(name.startswith(("blind/", "history/", "personal/")) for name in used)
-    assert "line-qwen2.5-coder-1.5b-large.jsonl" in used
-    (smallest,) = answers_of(records_named("infill-smollm2-135m.jsonl"), ["tests"])
+    assert "lines/line-qwen2.5-coder-1.5b-large.jsonl" in used
+    (smallest,) = answers_of(records_named("lines/infill-smollm2-135m.jsonl"), ["tests"])
     assert (smallest.right_of_asked, smallest.asked) == (3, 320)
 
 
 @pytest.mark.long
 def test_the_pages_say_what_the_records_say() -> None:
     """If not: make confidence."""
-    results = (Path(__file__).parents[2] / "docs" / "results.md").read_text("utf-8")
-    assert written(results, results_blocks()) == results
+    claims = CLAIMS.read_text("utf-8")
+    assert written(claims, claims_blocks()) == claims
     assert STUDIES.read_text("utf-8") == page.markdown(studies(), pictures=False)
 
 

@@ -27,7 +27,7 @@ from confidence_rendering import (
     records_of,
 )
 from PIL import Image
-from write_confidence import FIGURE, PAGES, README_FIGURE, readme_checksum, written
+from write_confidence import FIGURE, PAGES, README_FIGURE, ROOT, readme_checksum, written
 
 from lsp_calib.calibration.calibrators.calibrator import Calibrator
 from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
@@ -51,7 +51,7 @@ from lsp_calib.values import Stop
 
 read = functools.cache(read_records)  # no test changes what it gets
 LINES = [file for file in RECORDS if file.stem.startswith("line-")]
-TIERS = Path(__file__).parents[2] / "docs" / "tiers.md"
+NOTEBOOK = RECORDS[0].with_name("README.md")
 INFILLING = [file for file in RECORDS if file.stem.startswith("infill-")]
 
 
@@ -183,7 +183,7 @@ def test_the_tables_of_what_is_in_use_are_of_the_default_window() -> None:
     assert [card.recommended for card in cards] == [True, False], "as the README has it"
 
 
-def test_the_page_on_tiers_says_how_many_rejected_lines_pass_the_tests() -> None:
+def test_the_notebook_says_how_many_rejected_lines_pass_the_tests() -> None:
     """Reject says that a line is not the one that was written, not that it is wrong."""
     found = []
     for name in ("qwen2.5-coder-1.5b-large", "qwen2.5-coder-1.5b", "smollm2-135m-large"):
@@ -195,7 +195,7 @@ def test_the_page_on_tiers_says_how_many_rejected_lines_pass_the_tests() -> None
         passed = [record.correct["tests"] for record, one in zip(offered, p, strict=True) if one < below]
         found += [sum(passed), len(passed)]
     said = "{} of {} (large window) and {} of {} pass the tests, of SmolLM2's {} of {}".format(*found)
-    assert said in TIERS.read_text("utf-8")
+    assert said in NOTEBOOK.read_text("utf-8")
 
 
 def test_lines_and_infilling_are_there_for_both_models() -> None:
@@ -206,8 +206,8 @@ def test_lines_and_infilling_are_there_for_both_models() -> None:
     assert {file.stem for file in LINES} == {path.stem for path in SHIPPED}
 
 
-# That of the results is test_results.py's, where the studies are repeated.
-@pytest.mark.parametrize("page", [one for one in PAGES if one.stem != "results"], ids=lambda page: page.name)
+# The claims of the studies are test_results.py's, where the studies are repeated.
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_the_documentation_says_what_records_and_calibrators_say(page: Path) -> None:
     """If not: make confidence."""
     text = page.read_text("utf-8")

@@ -26,7 +26,7 @@ from lsp_calib.studies.data import SETS
 read = functools.cache(read_records)  # no test changes what it gets
 FOLDER = home.shipped_models()
 RECORDS = sorted((FOLDER / "records" / "languages").glob("line-*.jsonl"))
-PAGE = Path(__file__).parents[2] / "docs" / "languages.md"
+PAGE = FOLDER / "records" / "languages" / "README.md"
 
 
 @pytest.fixture(params=RECORDS, ids=lambda path: path.stem)

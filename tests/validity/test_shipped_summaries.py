@@ -29,6 +29,7 @@ from lsp_calib.summarization.prompt import VERSION
 from lsp_calib.values import Stop
 
 FOLDER = home.shipped_models()
+SUMMARIES = FOLDER / "records" / "summaries"
 read = functools.cache(read_records)  # no test changes what it gets
 SHIPPED = sorted((FOLDER / "calibrators").glob("summary-*.json"))
 
@@ -39,11 +40,11 @@ def shipped(request: pytest.FixtureRequest) -> Path:
 
 
 def records_of(shipped: Path) -> tuple[Header, list[Record]]:
-    return together(sorted((FOLDER / "records").glob(f"{shipped.stem}-*.jsonl")))
+    return together(sorted(SUMMARIES.glob(f"{shipped.stem}-*.jsonl")))
 
 
 def test_there_is_one_for_each_model_with_records() -> None:
-    records = {path.stem.rpartition("-")[0] for path in (FOLDER / "records").glob("summary-*.jsonl")}
+    records = {path.stem.rpartition("-")[0] for path in SUMMARIES.glob("summary-*.jsonl")}
     assert {path.stem for path in SHIPPED} == records
 
 
@@ -94,15 +95,15 @@ TITLES = {"qwen2.5-coder-1.5b": "Qwen2.5-Coder-1.5B", "smollm2-135m": "SmolLM2-1
 
 @pytest.mark.long
 def test_the_page_has_the_table_that_the_records_make(shipped: Path) -> None:
-    """If not: `python tests/programs/summary_confidence.py models/records/summary-*.jsonl --table`."""
-    page = (FOLDER.parent / "docs" / "summaries.md").read_text("utf-8")
-    paths = sorted((FOLDER / "records").glob(f"{shipped.stem}-*.jsonl"))
+    """If not: `summary_confidence.py models/records/summaries/*.jsonl --table`."""
+    page = (SUMMARIES / "README.md").read_text("utf-8")
+    paths = sorted(SUMMARIES.glob(f"{shipped.stem}-*.jsonl"))
     assert [row for row in table(paths) if row not in page] == []
     skill, more = re.findall(r"[+]0[.]\d{3}", beyond_name(paths))
     assert f"{more} for {skill}" in page
 
 
-RECORDS = sorted((FOLDER / "records").glob("summary-*.jsonl"))
+RECORDS = sorted(SUMMARIES.glob("summary-*.jsonl"))
 # With another prompt, or more observed: of repositories that were not set aside.
 OTHERS = [
     *sorted((FOLDER / "records").glob("augmented/summary-*.jsonl")),

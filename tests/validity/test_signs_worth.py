@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import signs_worth
-from signs_worth import FILES, PAGE, SIGNS, WITH, WITHOUT, elsewhere, offered, worth
+from signs_worth import FILES, PAGE, RECORDS, SIGNS, WITH, WITHOUT, blind_of, elsewhere, offered, worth
 
 from lsp_calib.calibration.arrays import quietly
 from lsp_calib.calibration.scores import skill_score
@@ -32,8 +32,7 @@ def test_the_table_is_what_the_records_say(name: str, monkeypatch: pytest.Monkey
 @pytest.mark.long
 def test_on_projects_that_nothing_was_fitted_on_signs_help() -> None:
     """With Qwen and the large window: the whole interval of the gain lies above 0."""
-    lines = offered(signs_worth.RECORDS / f"{FILES[QWEN]}.jsonl")
-    blind = offered(signs_worth.RECORDS / "blind" / f"{FILES[QWEN]}.jsonl")
+    lines, blind = offered(RECORDS / f"{FILES[QWEN]}.jsonl"), offered(blind_of(FILES[QWEN]))
     without, with_signs = (elsewhere(lines, blind, recipes) for recipes in (WITHOUT, WITH))
     with quietly():
         gained = bootstrap_difference(skill_score, with_signs, without, blind.correct, blind.codes)

@@ -196,7 +196,7 @@ class FeatureData:
         features say no more than a plain measure and are dropped.
 
         Where the features of an encoder are at hand, recipes without them are dropped as well: with hundreds
-        of labels a choice among all costs more than it gains (docs/summaries.md).
+        of labels a choice among all costs more than it gains (models/records/summaries/README.md).
         """
         known = set(self.columns)
         found: dict[tuple[tuple[str, ...], bool], Recipe] = {}

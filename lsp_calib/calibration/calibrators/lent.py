@@ -36,7 +36,7 @@ FOLDER = "pooled"
 """The folder with the files, below that of the shipped calibrators."""
 
 # How far a language without labels is expected to lie from the pooled curve: slope and intercept over its
-# score. Of two models and nine languages, each against a pool without it (docs/languages.md).
+# score. Of two models and nine languages, each against a pool without it (models/records/languages).
 POOLED_SLOPE_SD, POOLED_INTERCEPT_SD = 0.15, 0.35
 
 

@@ -166,7 +166,7 @@ def estimate(values: Floats, statistic: Callable[[Floats], Floats]) -> Value:
 
 
 def to_json(notes: Notes) -> dict[str, Any]:
-    """The document of `lsp-calib bench --json`; docs/bench.md explains each value.
+    """The document of `lsp-calib bench --json`; models/records/README.md explains each value.
 
     Values with an interval are [estimate, lower bound, upper bound]; what was not measured is null.
     """
