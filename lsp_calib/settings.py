@@ -277,18 +277,18 @@ class Settings:
         choices=(
             "Automatic: `large` where a calibrator knows it",
             "Small: some 40 lines",
-            "Large: twice as many, and pieces of other files for models that know of files",
+            "Large: twice as many, and for some models pieces of other files",
         ),
-        see="[The window](#the-window)",
+        see="[more](models.md#the-window)",
     )
     prefetch: bool = _setting(
         "prefetch.enabled",
         _SWITCH,
         True,
         "Work ahead where the cursor rests",
-        "while the cursor rests, evaluate the text around it, so that the first key waits less, and complete "
-        "the line after an accepted suggestion; not on battery",
-        see="[When the model is asked](#when-the-model-is-asked)",
+        "where the cursor rests, read the text before the first key, and complete the line after an accepted "
+        "suggestion; not on battery",
+        see="[when](#when-the-model-is-asked)",
     )
     next_edit: bool = _setting(
         "nextEdit.enabled",
@@ -296,16 +296,16 @@ class Settings:
         True,
         "The next edit",
         "offer a change that you have made in a line where it probably belongs next; no model is asked",
-        see="[The next edit](#the-next-edit)",
+        see="[more](confidence.md#next-edits)",
     )
     languages: tuple[str, ...] = _setting(
         "languages",
         _list(_accepted(is_choice), 'language identifiers such as "go"; "*" for all but text', 200),
         (ANY,),
         "Languages",
-        'the languages whose documents get completions without being asked; `"*"` stands for all but '
-        "text such as Markdown and commit messages",
-        see="[When the model is asked](#when-the-model-is-asked)",
+        'languages with automatic completions; `"*"` stands for all but text such as Markdown and commit '
+        "messages",
+        see="[when](#when-the-model-is-asked)",
         in_workspace=True,
     )
     comments: Literal["on", "hand", "off"] | None = _setting(
@@ -313,40 +313,39 @@ class Settings:
         _one_of("on", "hand", "off"),
         None,
         "Completions in comments",
-        "completions where the cursor stands in a comment or a documentation string",
+        "completions in comments and documentation strings",
         choices=("On: as elsewhere", "By hand: those that you ask for by hand", "Off: none"),
-        unset="by the model: `on` for those whose card says so (code models), `hand` for others",
-        see="[When the model is asked](#when-the-model-is-asked)",
+        unset="`on` for code models, `hand` for others",
+        see="[when](#when-the-model-is-asked)",
     )
     hide_below: float | None = _setting(
         "hideBelow",
         _share_or_off(),
         None,
         "Hide unlikely completions",
-        "completions that are less likely than this to survive are not shown, except one in a hundred and "
-        "those that you ask for by hand; 0 or `false`: everything is shown. To survive is to be kept, as it "
-        "is or after an edit of at most half of it. Of a model without labels of that nothing is hidden",
+        "hide completions that are less likely than this to be kept, as they are or after an edit of at most "
+        "half of them. One in a hundred is shown all the same, and everything that you ask for by hand. 0 or "
+        "`false`: hide nothing",
         unset="0.125",
-        see="[Hiding](hiding.md)",
+        see="[more](confidence.md#hiding)",
     )
     sure: Literal["mark", "cut", "off"] = _setting(
         "sure",
         _one_of("mark", "cut", "off"),
         "mark",
         "The sure beginning of a line",
-        "the beginning of a line that is as likely to be right as what is accepted, where the whole line is "
-        "not",
+        "the beginning of a line that is of tier accept, where the whole line is not",
         choices=("Mark: its end is named", "Cut: it is offered alone", "Off: nothing is said of it"),
-        see="[How far a line can be trusted](confidence.md#how-far-a-line-can-be-trusted)",
+        see="[more](confidence.md#how-far-a-line-can-be-trusted)",
     )
     hover: bool = _setting(
         "hover.enabled",
         _SWITCH,
         True,
         "Summaries in the hover",
-        "summaries in the hover, on the lines of a signature and on the name of a called function of the "
-        "same file. Of a model that is too small for them only with `true` in config.toml",
-        see="[Summaries](summaries.md)",
+        "summaries in the hover, on signatures and on calls of functions in the same file. Of a model that is "
+        "too small for them only with `true` in config.toml",
+        see="[more](how-to.md#summaries)",
     )
     code_lens: bool = _setting(
         "codeLens.enabled",
@@ -373,7 +372,7 @@ class Settings:
             "Risk: accept only where a certificate limits the share of wrong ones",
         ),
         unset='`"threshold"`',
-        see="[Tiers](tiers.md)",
+        see="[more](confidence.md#by-risk)",
     )
     preset: Literal["cautious", "balanced", "lenient"] | None = _setting(
         "tiers.preset",
@@ -387,7 +386,7 @@ class Settings:
             "Lenient: for lines that you read anyway (66 %, 10 %, 20 %)",
         ),
         unset='`"balanced"`',
-        see="[Tiers](tiers.md)",
+        see="[more](confidence.md#presets)",
     )
     accept_from: float | None = _setting(
         "tiers.acceptFrom",
@@ -410,9 +409,9 @@ class Settings:
         _overrides(),
         (),
         "Stricter tiers in some places",
-        "stricter tiers for a language or for documents at a path, whatever the policy says; those from all "
-        "places count together",
-        see="[Overrides](tiers.md#overrides)",
+        "stricter tiers for a language or a path, whatever the policy says; those from all places count "
+        "together",
+        see="[more](confidence.md#overrides)",
     )
     measure: Literal["best", "geometric-mean"] = _setting(
         "confidence.measure",
@@ -424,7 +423,7 @@ class Settings:
             "Best: everything known of a line",
             "Geometric mean: the mean probability of its first tokens",
         ),
-        see="[What the numbers mean](confidence.md)",
+        see="[more](confidence.md)",
     )
     auto_refit: bool = _setting(
         "autoRefit",
@@ -432,7 +431,7 @@ class Settings:
         True,
         "Refit by itself",
         "refit by itself, in a pause, once 30 lines and a fifth more have labels than at the last refit",
-        see="[Your own](confidence.md#your-own)",
+        see="[more](learning.md#refits)",
     )
     feedback: bool = _setting(
         "feedback.enabled",
@@ -446,16 +445,15 @@ class Settings:
         _whole_number(1, 36_500),
         365,
         "Days that feedback is kept",
-        "for how many days feedback is kept; older feedback is deleted, a little at a time",
+        "days after which feedback is deleted, a little at a time",
     )
     exclude: tuple[str, ...] = _setting(
         "exclude",
         _list(_accepted(is_pattern), 'patterns such as "generated/**"', 200),
         (),
         "Excluded documents",
-        "patterns of documents that no model may see, besides files that hold secrets (`.env`, keys); "
-        "patterns from all places count together",
-        see="[Excluded documents](#excluded-documents)",
+        "patterns of documents that no model may see, besides files that hold secrets (`.env`, keys)",
+        see="[more](#excluded-documents)",
         in_workspace=True,
     )
     model: str | None = _setting(
@@ -467,7 +465,7 @@ class Settings:
         unset="the best installed one",
         option="--model",
         variable="LSP_CALIB_MODEL",
-        see="[Models](models.md), [relative paths](models.md#any-gguf-file)",
+        see="[models](models.md)",
     )
     threads: int = _setting(
         "threads",
@@ -482,8 +480,8 @@ class Settings:
         _LAYERS,
         None,
         "Layers on the GPU",
-        "layers to put on the GPU; 0: none. By default, if the engine finds a GPU, it tries the model there "
-        "and on the processor, and uses the faster one",
+        "layers to put on the GPU; 0: none. By default both it and the processor are tried, and the faster "
+        "one is used",
         unset='`"auto"`',
         option="--gpu-layers",
     )
@@ -492,9 +490,9 @@ class Settings:
         _whole_number(0, 100_000),
         CACHE_MB,
         "Memory for places you have left",
-        "the most megabytes of memory for what the model has evaluated at places you have left: going back "
-        "to one costs next to nothing. 0: nothing is kept",
-        see="[What is not computed again](engine.md#what-is-not-computed-again)",
+        "the most megabytes of memory for places that you have left, so that the model need not read them "
+        "again; 0: none",
+        see="[more](engine.md#what-is-not-computed-again)",
     )
     remote_url: str | None = _setting(
         "remote.url",
@@ -505,7 +503,7 @@ class Settings:
         unset="none",
         option="--remote",
         variable="LSP_CALIB_REMOTE_URL",
-        see="[Remote models](remote.md)",
+        see="[more](models.md#remote-servers)",
     )
     remote_model: str | None = _setting(
         "remote.model",

@@ -6,7 +6,7 @@
 ;;; Commentary:
 
 ;; lsp-calib is a language server that runs beside the usual one.  This file starts it with Eglot or lsp-mode, shows
-;; the tier of a suggestion behind it, and has commands for what the server can be asked for.  See README.md.
+;; the tier of a suggestion behind it, and has commands for what the server can be asked for.  See docs/editors.md.
 
 ;;; Code:
 

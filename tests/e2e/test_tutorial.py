@@ -1,4 +1,4 @@
-"""The tutorial shows the answers that its commands give with the default model."""
+"""The tutorial shows the answer that its command gives with the small model."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def test_the_completion_is_the_one_that_the_page_shows(home_with_model: Path, tm
     """With the model in the reader's own home: there its weights are converted where that is faster."""
     environment = {**os.environ, "LSP_CALIB_HOME": str(home_with_model)}
     page = PAGE.read_text("utf-8")
-    code = page.partition("Write this into `mean.py`:\n\n")[2].partition("\n\nAsk for the end")[0]
-    (tmp_path / "mean.py").write_text("\n".join(line[4:] for line in code.split("\n")) + "\n", "utf-8")
+    code = page.partition("Write this into `largest.py`:\n\n")[2].partition("\n\nAsk for the end")[0]
+    (tmp_path / "largest.py").write_text("\n".join(line[4:] for line in code.split("\n")) + "\n", "utf-8")
     done = subprocess.run(
-        [*SERVER[:-1], "complete", "mean.py:4", "--model", "smollm2-135m"], env=environment, cwd=tmp_path,
+        [*SERVER[:-1], "complete", "largest.py:6", "--model", "smollm2-135m"], env=environment, cwd=tmp_path,
         capture_output=True, text=True, timeout=PATIENCE, check=True,
     )  # fmt: skip
-    page_says = _tier(page.partition("answers\n")[2])
+    page_says = _tier(page.partition("`smollm2-135m` completes it with\n")[2])
     accept = re.search(r"Accept begins at (\d+) %", page)
     assert accept
     for tier, number, text in (page_says, _tier(done.stdout)):

@@ -253,7 +253,9 @@ def test_the_documentation_says_what_the_cards_say_and_these_where_terms_are(nam
     page = (Path(__file__).parents[2] / "docs" / "models.md").read_text("utf-8")
     fim = "yes" if card.completion.layout == "fim" else "no"
     checksum = "verified" if card.verified else "none"
-    assert f"| `{name}` | {card.licence} | {fim} | {checksum} |" in page
+    row = f"| `{name}` | {card.licence} | {fim} | {checksum} |"
+    assert row in page
+    assert f" | {demands.needed(card) / 1e9:.1f} GB | " in page.partition(row)[2].partition("\n")[0]
 
     assert (card.licence == "Apache-2.0") == (card.notice == "")
     assert card.licence == "Apache-2.0" or "https://" in card.notice

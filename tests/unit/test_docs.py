@@ -9,6 +9,8 @@ import pkgutil
 import re
 import runpy
 import shlex
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -45,6 +47,61 @@ def test_every_command_that_is_named_exists(page: Path) -> None:
             assert second in command.commands, (first, second)
 
 
+# The whole of the documentation: ten pages for users, each of one kind (https://diataxis.fr), three for
+# contributors, a notebook beside each kind of records, and the page that VS Code's marketplace shows.
+FOR_USERS = {
+    "README.md",
+    *(f"docs/{name}.md" for name in ("tutorial", "how-to", "models", "editors", "reference", "protocol")),
+    *(f"docs/{name}.md" for name in ("confidence", "learning", "security")),
+}
+FOR_CONTRIBUTORS = {"CONTRIBUTING.md", "docs/architecture.md", "docs/engine.md"}
+KINDS_OF_RECORDS = "blind", "blocks", "edits", "labels", "languages", "lines", "studies", "summaries"
+EXTENSION = "editor-configs/vscode/README.md"
+MOST_WORDS = {
+    "users": (FOR_USERS, 16_000),
+    "contributors": (FOR_CONTRIBUTORS, 6_000),
+    "the extension": ({EXTENSION}, 300),
+}
+
+
+def test_these_are_all_pages() -> None:
+    def names(pages: Iterable[Path]) -> set[str]:
+        return {page.relative_to(ROOT).as_posix() for page in pages}
+
+    assert names(PAGES) == FOR_USERS | FOR_CONTRIBUTORS
+    assert names(EDITORS) == {EXTENSION}
+    assert names(NOTEBOOKS) == {f"models/records/{kind}/README.md" for kind in KINDS_OF_RECORDS} | {
+        "models/records/README.md"
+    }
+
+
+@pytest.mark.parametrize("readers", MOST_WORDS)
+def test_there_is_not_more_to_read_than_this(readers: str) -> None:
+    pages, most = MOST_WORDS[readers]
+    count = {page: words(ROOT / page) for page in pages}
+    assert sum(count.values()) <= most, count
+
+
+def words(page: Path) -> int:
+    """Of a page, without what nobody reads: targets of links, comments, the bars and rules of tables."""
+    text = re.sub(r"\]\([^)]*\)|<!--.*?-->", "", page.read_text("utf-8"), flags=re.S)
+    return sum(bool(re.search(r"\w", word)) for word in text.split())
+
+
+def test_one_page_leads_to_the_notebooks_and_the_first_of_them_to_each_other_once() -> None:
+    linked = Counter(target for page in PAGES for target in linked_notebooks(page))
+    first = RECORDS / "README.md"
+    assert linked[first] == 1, linked
+    assert max(linked.values()) == 1, linked
+    assert Counter(linked_notebooks(first)) == {RECORDS / kind / "README.md": 1 for kind in KINDS_OF_RECORDS}
+
+
+def linked_notebooks(page: Path) -> list[Path]:
+    """The notebook of each link of a page that leads to one, also to a part of it."""
+    targets = re.findall(r"\]\(([^)\s#:]+)[^)\s]*\)", page.read_text("utf-8"))
+    return [found for one in targets if (found := (page.parent / one).resolve()) in NOTEBOOKS]
+
+
 README = PAGES[0].read_text("utf-8")
 LINES = re.findall(r"^    (\S.*?)(?:  +#.*)?$", README, re.M)
 
@@ -79,13 +136,12 @@ def test_one_model_is_recommended_everywhere() -> None:
         page: {"".join(names) for names in re.findall(said, page.read_text("utf-8"))}
         for page in [*PAGES, *EDITORS]
     }
-    expected = ("README.md", "docs/how-to.md", "docs/models.md", "editor-configs/neovim/README.md")
+    expected = ("README.md", "docs/how-to.md", "docs/models.md", "docs/editors.md")
     assert {page for page, names in named.items() if names} == {ROOT / page for page in expected}
     assert set().union(*named.values()) == {best}
-    pulled = re.findall(
-        r"^    lsp-calib models pull (\S+)", README + section("how-to.md", "## Choose a model"), re.M
-    )
-    assert pulled == [best, best]
+    chosen = section("how-to.md", "## Choose a model")
+    assert re.findall(r"^    lsp-calib models pull (\S+)", chosen, re.M) == [best]
+    assert "lsp-calib models pull" in LINES, "without a name it is that one, too"
 
 
 def anchors(page: Path) -> set[str]:
@@ -167,7 +223,7 @@ def test_every_exit_code_is_listed() -> None:
 
 
 def test_the_windows_of_the_cards_are_those_of_the_page() -> None:
-    text = section("reference.md", "### The window")
+    text = section("models.md", "## The window")
     cards = load_cards()
     windows = [card.window for card in cards.values()]
     assert f"{min(windows):,} (some 40 lines) to {max(windows):,} characters" in text

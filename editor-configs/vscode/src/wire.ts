@@ -1,4 +1,4 @@
-// What comes over the wire from the server: docs/reference.md in the repository describes each field.
+// What comes over the wire from the server: docs/protocol.md in the repository describes each field.
 
 export const TIERS = ['accept', 'review', 'reject'] as const;
 export type Tier = (typeof TIERS)[number];

@@ -109,10 +109,12 @@ def test_subcommands_and_their_arguments_are_completed(nvim: Neovim) -> None:
 
 def test_every_subcommand_is_documented(nvim: Neovim) -> None:
     names = nvim.lua("return vim.tbl_keys(require('lsp_calib.commands').all())")
-    help_text, readme = ((PLUGIN / name).read_text() for name in ("doc/lsp_calib.txt", "README.md"))
+    help_text = (PLUGIN / "doc" / "lsp_calib.txt").read_text()
+    pages = (PLUGIN.parents[1] / "docs" / "editors.md").read_text()
+    page = pages.partition("\n## Neovim\n")[2].partition("\n## ")[0]
     assert len(names) > 20
     assert [name for name in names if f"*:LspCalib-{name}*" not in help_text] == []
-    assert [name for name in names if f"`{name}" not in readme and f"LspCalib {name}" not in readme] == []
+    assert [name for name in names if f"`{name}" not in page and f"LspCalib {name}" not in page] == []
 
 
 def test_health_says_what_works(nvim: Neovim) -> None:
