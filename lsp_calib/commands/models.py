@@ -73,6 +73,7 @@ def pull_model(name: str | None, say: Say, *, quiet: bool) -> Outcome:
 
     Raises SettingsError for an unknown name, and what `download.pull` raises.
     """
+    named = name is not None
     if name is None:
         fits, why = fitting()
         name = fits.name
@@ -94,7 +95,8 @@ def pull_model(name: str | None, say: Say, *, quiet: bool) -> Outcome:
     used = next(one for one in load_cards().values() if one.name == name or one.path.is_file())
     if used.name != name and not trusted.model and not trusted.remote_url:
         sentences.append(f'{used.name} is used: to use {name}, set `model = "{name}"` in config.toml.')
-    sentences += _encoder_offer()
+    if named:  # who named none wants a first look
+        sentences += _encoder_offer()
     wire = {"name": card.name, "path": str(pulled.path), "sha256": pulled.sha256, "checked": pulled.checked}
     return wire, sentences
 
