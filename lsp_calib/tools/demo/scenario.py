@@ -51,7 +51,7 @@ def run(*, as_json: bool, model: str | None) -> int:
         print(json.dumps(report.to_json(), indent=2))
         if report.error is not None:
             tell(f"lsp-calib: {report.error}")
-    return code or (0 if report.ok else 1)
+    return code or int(not all(step["ok"] for step in report.steps))
 
 
 class _Demo:
@@ -113,7 +113,7 @@ class _Demo:
             for at, target in enumerate(body, 1):
                 written = Written(first + at - 1, target)
                 self.report.lines.append(written)
-                with self.screen.waiting(f"{self.report.model} reads along: line {at} of {len(body)}"):
+                with self.screen.waiting(self._so_far(at, len(body))):
                     await self._line(written, last=at == len(body))
                 if at < len(body):
                     self.document.edit((written.line, len(target)), (written.line, len(target)), "\n")
@@ -121,6 +121,12 @@ class _Demo:
         with self.report.step("diagnose") as step:
             taken = [one.wire["id"] for one in self.report.shown if one.action in (How.KEPT, How.EDITED)]
             step["ok"] = taken == [about(one) for one in self.report.diagnostics]
+
+    def _so_far(self, at: int, of: int) -> str:
+        """What is on its way, and what the editor showed last."""
+        moments = [one.moments[-1] for one in self.report.lines if one.moments]
+        last = f"; the last was {moments[-1].tier or 'not shown'}" if moments else ""
+        return f"{self.report.model} reads along: line {at} of {of}{last}"
 
     async def _line(self, written: Written, *, last: bool) -> None:
         """Wait for a suggestion, and react to it. A line without one is typed to its end."""

@@ -63,7 +63,7 @@ class Screen:
         wrong = [one for one in by_surety if not one.right and one.moments[-1].tier == "reject"]
         sure = right[-1] if right else None
         # Another line than the surest, where there is another.
-        turned = next((one for one in right if one.turned), None)
+        turned = next((one for one in right if len({moment.tier for moment in one.moments}) > 1), None)
         self._heading("Sure, and right")
         self._moments(sure, "No suggestion was right.", -1, "Tab takes it")
         self._heading("Wrong, and it says so")

@@ -71,11 +71,6 @@ class Written:
         """Whether the suggestion equals the intended text, ignoring white space at the end."""
         return bool(self.wire) and self.text.rstrip() == self.expected.rstrip()
 
-    @property
-    def turned(self) -> bool:
-        """Whether another tier came while it was typed, or it came out of hiding."""
-        return len({moment.tier for moment in self.moments}) > 1
-
     def to_json(self) -> dict[str, Any]:
         """The suggestion object, with line and column from 1, as on the command line."""
         place = {"line": self.line + 1, "column": self.column + 1, "expected": self.expected}
@@ -140,10 +135,6 @@ class DemoReport:
     @property
     def shown(self) -> list[Written]:
         return [one for one in self.lines if one.wire]
-
-    @property
-    def ok(self) -> bool:
-        return self.error is None and bool(self.steps) and all(step["ok"] for step in self.steps)
 
     @contextmanager
     def step(self, name: str) -> Iterator[dict[str, Any]]:
