@@ -343,8 +343,8 @@ class Settings:
         _SWITCH,
         True,
         "Summaries in the hover",
-        "summaries in the hover, on signatures and on calls of functions in the same file. Of a model that is "
-        "too small for them only with `true` in config.toml",
+        "summaries in the hover, on signatures and on calls of functions in the same file. Of a model that "
+        "is too small for them only with `true` in config.toml",
         see="[more](how-to.md#summaries)",
     )
     code_lens: bool = _setting(

@@ -112,7 +112,7 @@ def test_a_model_in_one_wheel(home: Path, publish: Publish) -> None:
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     assert [done for done, _, _ in seen] == sorted(done for done, _, _ in seen)
     assert seen[0][0] == 0
-    assert seen[-1] == (len(CONTENT), len(CONTENT), "tiny-model==1.0")
+    assert seen[-1] == (len(CONTENT), len(CONTENT), "part 1 of 1")
 
 
 def test_parts_are_joined_in_the_order_of_the_card(home: Path, without_pip: Publish) -> None:
