@@ -260,14 +260,6 @@ class Settings:
         "completions in the completion menu",
         choices=("Automatic: where the editor has no ghost text", "On", "Off"),
     )
-    multiline: bool = _setting(
-        "multiline",
-        _SWITCH,
-        False,
-        "Blocks of several lines",
-        "on an empty line, suggest a block of up to 12 lines that ends with its scope, instead of one line",
-        see="[Blocks](#blocks)",
-    )
     window: Literal["auto", "small", "large"] = _setting(
         "window",
         _one_of("auto", "small", "large"),
@@ -538,6 +530,7 @@ _BY_PRESET = "The preset decides it: choose tiers.preset, or set tiers.acceptFro
 _HINTS = "These marks are hints. Set diagnostics.enabled to false for none."
 REMOVED: Mapping[str, str] = MappingProxyType(
     {
+        "multiline": "One line comes by itself. Ask by hand on an empty line for a block. Remove it.",
         "debounceMs": "A request waits only while the model works on an outdated one. Remove it.",
         "onBattery": "Nothing is worked ahead on battery. Use the command lsp-calib.pause for less.",
         "hover.scope": "Hovers show summaries on signatures and on names of called functions. Remove it.",

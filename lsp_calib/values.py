@@ -320,7 +320,8 @@ class Suggestion:
     def why(self) -> str:
         """The reason without that. One that is not to be accepted as a whole says how far it can be."""
         reason = self.confidence.reason
-        if self.sure is None or self.confidence.tier is Tier.ACCEPT or self.sure.end < _WORTH_WORDS:
+        first = self.lines[0] if self.lines else self.confidence
+        if self.sure is None or first.tier is Tier.ACCEPT or self.sure.end < _WORTH_WORDS:
             return reason
         word = _LAST_WORD.search(self.text[: self.sure.end])
         return f"{reason}; sure up to `{word[1]}`" if word else reason

@@ -18,16 +18,20 @@ from lsp_calib.characters import indentation_of
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.service import Completion, Decide
 from lsp_calib.errors import LspCalibError
-from lsp_calib.values import LineConfidence, Suggestion, Tier
+from lsp_calib.values import LineConfidence, Suggestion, Sure, Tier
 
 MOST_LINES = 12
 """Lines of a block, the first included."""
 
-WITHIN = 3.0
-"""Seconds for all lines below the first. The block ends above a line that is late."""
+WITHIN = 10.0
+"""Seconds for all lines below the first: whoever has asked by hand waits no longer without turning to
+something else (Nielsen 1993). The block ends above a line that is late."""
 
 MEASURE = "product-of-lines-1"
 
+_PRODUCT = "the product of the lines' confidences, as blocks have no labels of their own"
+# A probability that is not known is of the tier review.
+_WORSE = (Tier.ACCEPT, Tier.REVIEW, Tier.REJECT)
 # The end of a line that opens a block or a bracket, a comment behind it included.
 _OPENED = re.compile(r"([:{(\[])(?:\s+(?://|#\s).*)?\s*$")
 _CLOSING = (")", "]", "}")
@@ -76,22 +80,19 @@ def may_begin(cursor: Cursor) -> bool:
 async def lines_of(
     complete: Callable[[Cursor], Awaitable[object]],
     first: Completion,
-    decide: Decide,
 ) -> tuple[tuple[Completion, ...], LspCalibError | None]:
     """The lines of the block that begins with `first`, it alone if there is nothing below it; and why the
     model could not be asked for the next one, None if it could.
 
-    complete: the completion at a cursor, or something else where there is none, or none that is shown.
-    decide: the tier of a probability.
-    The block ends with its scope, at a line without a completion, or without a probability unless the model
-    is not calibrated, above a line that repeats
-    the one above it, above the first line up to which all would be rejected, and after `MOST_LINES` lines or
-    `WITHIN` seconds. Below the first no line that opens a block is its last.
+    complete: the completion at a cursor, or something else where there is none.
+    The block ends with its scope, however unlikely it is by then, above a line without a completion or one
+    that repeats the one above it, and after `MOST_LINES` lines or `WITHIN` seconds. Below the first no line
+    that opens a block is its last.
     """
     found, failure = [first], None
     try:
         async with asyncio.timeout(WITHIN):
-            await _go_on(found, complete, decide)
+            await _go_on(found, complete)
     except TimeoutError:
         pass
     except LspCalibError as error:
@@ -105,19 +106,24 @@ def block_of(first: Completion, lines: Sequence[Completion], decide: Decide) -> 
     """The suggestion of a block; that of `first` if it is no more than a line.
 
     first: its first line, of which some may be typed. lines: those of `lines_of`.
-    It has the id of the first line's: what becomes of
-    that line is what is known of the block.
+    It has the id of the first line's: what becomes of that line is what is known of the block. No line has a
+    better tier than the one above it. Sure are the accepted lines; without one, the sure part of the first.
     """
     line, below = first.suggestion, lines[1:]
     if not below or first.kept:  # a block would put the kept text behind its last line
         return line
     shown = [first, *below]
     products = _product(shown)
-    tiers = [decide(p)[0] for p in products]
-    through = next((n for n, tier in enumerate(tiers) if tier is not Tier.ACCEPT), len(tiers))
-    tier, reason = decide(products[-1])
-    n = len(tiers)
-    how_far = f"accept through line {through} of {n}" if through else f"{tiers[0].value} all {n} lines"
+    tiers: list[Tier] = []
+    for p in products:
+        tiers.append(max(*tiers[-1:], decide(p)[0], Tier.ACCEPT, key=_WORSE.index))
+    accepted, n = tiers.count(Tier.ACCEPT), len(tiers)
+    like_first = tiers.count(tiers[0])
+    how_far = f"{tiers[0].value} through line {like_first} of {n}"
+    if like_first == n:
+        how_far = f"{tiers[0].value} all {n} lines"
+    elif Tier.REJECT in tiers:
+        how_far += f", reject from line {tiers.index(Tier.REJECT) + 1}"
     least = _least_certain(shown)
     doubt = shown[least].suggestion.doubt
     if doubt is not None:
@@ -125,13 +131,13 @@ def block_of(first: Completion, lines: Sequence[Completion], decide: Decide) -> 
         doubt = doubt[0] + start, doubt[1] + start
     cause = shown[least].suggestion.confidence.cause
     cause = f"line {least + 1}: {cause}" if cause else ""
-    why = (
-        f"all of them: {reason}; the product of the lines' confidences, as blocks have no labels of their own"
-    )
+    why = f"all of them: {decide(products[-1])[1]}; {_PRODUCT}"
     if products[-1] is None:
         why = line.confidence.reason
-    reason = "; ".join(filter(None, (how_far, cause, why)))
     texts = [one.suggestion.text for one in shown]
+    sure, confidence = line.sure, products[accepted - 1] if accepted else None
+    if confidence is not None:
+        sure = Sure(len("\n".join(texts[:accepted])), confidence)
     return attrs.evolve(
         line,
         kind="block",
@@ -140,38 +146,32 @@ def block_of(first: Completion, lines: Sequence[Completion], decide: Decide) -> 
             line.confidence,
             calibrated=products[-1],
             measure=MEASURE,
-            tier=tier,
-            reason=reason,
+            tier=tiers[-1],
+            reason="; ".join(filter(None, (how_far, cause, why))),
             cause=cause,
             certified=False,
             usage="",  # of lines
         ),
         tokens=sum(one.suggestion.tokens for one in shown),
         doubt=doubt,
-        sure=None,
+        sure=sure,
         lines=tuple(LineConfidence(p, tier) for p, tier in zip(products, tiers, strict=True)),
     )
 
 
-async def _go_on(
-    found: list[Completion],
-    complete: Callable[[Cursor], Awaitable[object]],
-    decide: Decide,
-) -> None:
+async def _go_on(found: list[Completion], complete: Callable[[Cursor], Awaitable[object]]) -> None:
     """Add lines to a block of which the first is there, up to its end. See `lines_of`."""
     first = found[0].expected_line
     while len(found) < MOST_LINES:
         line = await complete(_place_below(found))
-        if not isinstance(line, Completion) or line.hidden_by is not None:
+        if not isinstance(line, Completion):
             return
         text = line.suggestion.text
         # A small model that has begun to repeat a line seldom stops.
         if text.rstrip() == found[-1].expected_line.rstrip():
             return
         scope = scope_of(first, text)
-        p = _product([*found, line])[-1]
-        unexpected = p is None and line.suggestion.confidence.calibrator.source != "prior"
-        if scope is Scope.OUTSIDE or unexpected or decide(p)[0] is Tier.REJECT:
+        if scope is Scope.OUTSIDE:
             return
         found.append(line)
         if scope is Scope.LAST:

@@ -176,6 +176,10 @@ class Completion:
         """The probability by which it is hidden, see `Hiding.hides`."""
         return max(p or 0.0 for p in (self.survives, self.suggestion.confidence.calibrated))
 
+    @property
+    def without_sure(self) -> Completion:
+        return attrs.evolve(self, suggestion=attrs.evolve(self.suggestion, sure=None))
+
     def with_confidence(self, confidence: Confidence) -> Completion:
         return attrs.evolve(self, suggestion=attrs.evolve(self.suggestion, confidence=confidence))
 

@@ -19,7 +19,7 @@ from pygls.capabilities import get_capability
 from pygls.io_ import StdinAsyncReader, run_async
 
 from lsp_calib import home
-from lsp_calib.server.messages import KNOWN, Connection, LoadProgress, UserMessages, has_inline_completion
+from lsp_calib.server.messages import KNOWN, Connection, ProgressBar, UserMessages, has_inline_completion
 from lsp_calib.settings import Settings, in_workspace, parse, resolve, tier_policy
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ class Session:
         self.admission = admission = Admission(connection, self.paused)
         self.status = status = Status(connection, estimator)
         self.model = model = Model(
-            connection, estimator, status, messages, LoadProgress(work_done), self.loaded
+            connection, estimator, status, messages, ProgressBar(work_done), self.loaded
         )
         self.recorder = recorder = Recorder(connection, messages)
         self.documents = Documents()
@@ -234,6 +234,7 @@ class Session:
             status=status,
             tracking=tracking,
             recorder=recorder,
+            progress=ProgressBar(work_done),
             asked=self.asked,
         )
         self.summaries = Summaries(

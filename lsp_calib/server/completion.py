@@ -42,7 +42,7 @@ from lsp_calib.server.documents import (
     selected_at,
 )
 from lsp_calib.server.follow_ups import DerivedSuggestions, Result
-from lsp_calib.server.messages import Connection, has_inline_completion
+from lsp_calib.server.messages import Connection, ProgressBar, has_inline_completion
 from lsp_calib.server.model import Model, Status
 from lsp_calib.server.recorder import Recorder
 from lsp_calib.server.tracking import SuggestionTracking
@@ -109,8 +109,8 @@ class Completions:
     there.
 
     status: whether the model is loaded again. tracking: follows what is shown; it is told of a change before
-    this is. asked: is told of each request. service: by default one that asks the model. busy_pause,
-    loads_again: seconds, see their defaults.
+    this is. progress: of a block. asked: is told of each request. service: by default one that asks the
+    model. busy_pause, loads_again: seconds, see their defaults.
     """
 
     _connection: Connection
@@ -120,6 +120,7 @@ class Completions:
     _status: Status
     _tracking: SuggestionTracking
     _recorder: Recorder
+    _progress: ProgressBar
     _asked: Callable[[str, Cursor], object]
     _given: CompletionService | None = attrs.field(default=None, alias="service")
     _busy_pause: float = BUSY_PAUSE
@@ -169,24 +170,29 @@ class Completions:
         if isinstance(outcome, Nothing):
             return [] if outcome.is_answer else None
         made = [outcome]
-        if by_hand and selected is None:
+        # On an empty line the block is waited for, and for no second opinion of its first line.
+        begins = by_hand and selected is None and may_begin(outcome.cursor)
+        if by_hand and selected is None and not begins:
             made = [*await self._second.of(document, outcome)] or made
+        first = made[0]
+        if by_hand and not self.is_superseded(uri, cursor):
+            made += first.beside(await self._alternatives.of(document, first))
         block = None
         if selected is None and not self.is_superseded(uri, cursor):
-            block = await self.block(document, made[0])
-        if by_hand and not self.is_superseded(uri, cursor):
-            made += made[0].beside(await self._alternatives.of(document, made[0]))
+            lines = await self._blocks.of(document, first, begins=begins)
+            whole = first if self._connection.settings.sure != "off" else first.without_sure
+            block = block_of(whole, lines, self._decide_like(document.file, first))
         if self.is_superseded(uri, cursor):
             return None  # while its follow-ups were made
         shown = []
         for at, completion in enumerate(made):
             part = self.offered(document, completion, lead=lead)
-            whole: Completion | None = completion
+            followed: Completion | None = completion
             if selected is not None and part is not None:
-                part, whole = selected.extended(part), selected.extended(completion)
-            if part and whole and self._show(document, whole):
+                part, followed = selected.extended(part), selected.extended(completion)
+            if part and followed and self._show(document, followed):
                 is_block = block is not None and block.lines and not at
-                shown.append((whole, block) if block and is_block else (part, part.suggestion))
+                shown.append((followed, block) if block and is_block else (part, part.suggestion))
         return shown
 
     async def menu(
@@ -359,15 +365,6 @@ class Completions:
         last = self._last.get(uri)
         return last is None or last.place != (cursor.line, cursor.column)
 
-    async def block(self, document: CalibDocument, first: Completion) -> Suggestion:
-        """The suggestion to offer for a completion: with the lines below it, where the setting asks for
-        them."""
-        if not self._connection.settings.multiline:
-            return first.suggestion
-        # While the first line is typed, the others stay as they are; on half a line no block begins.
-        lines = await self._blocks.of(document, first, begins=may_begin(first.cursor))
-        return block_of(first, lines, self._decide_like(document.file, first))
-
     def offered(
         self,
         document: CalibDocument,
@@ -389,9 +386,7 @@ class Completions:
             trusted = completion.up_to_sure(decide) if sure == "cut" else completion
             completion = trusted if trusted.suggestion.text.startswith(lead) else completion
             part = completion.up_to_closers(decide) if before_closers else completion
-        if part is None or sure != "off":
-            return part
-        return attrs.evolve(part, suggestion=attrs.evolve(part.suggestion, sure=None))
+        return part if part is None or sure != "off" else part.without_sure
 
     def opened(self, document: CalibDocument) -> None:
         # Some editors open a document twice: drop the data of the first time, but follow what was suggested.
@@ -669,9 +664,17 @@ class Completions:
         return made, None
 
     async def _make_block(self, document: CalibDocument, first: Completion) -> Result:
-        below = self._connection.settings.hide_below
-        complete = partial(self._service.complete, document=document.file, hide_below=below)
-        return await lines_of(complete, first, self._decide_like(document.file, first))
+        at = first.cursor
+
+        async def complete(below: Cursor) -> Outcome:
+            self._progress.show(f"Completing a block: line {below.line - at.line + 1}.")
+            return await self._service.complete(below, document=document.file)
+
+        try:
+            with self.ahead.needed(Place(document.uri, at.own_line, at.column)):
+                return await lines_of(complete, first)
+        finally:
+            self._progress.end()
 
     def inserted(self, uri: str, line: int) -> None:
         """A change has inserted a suggestion in a line, and perhaps the rest of its block below it: complete

@@ -23,19 +23,18 @@ Made = tuple[Completion, ...]
 Result = tuple[Made, LspCalibError | None]
 """What was made, and why the model could not be asked for all of it, None if it could."""
 
-# Seconds that the work for a line goes on when no request waits for it any more: the next key cancels one
-# request and sends another.
+# Seconds that the work for a line goes on when no request waits for it any more: an editor may cancel one and
+# send another for the same place.
 GRACE = 1.0
 
 
 @attrs.define(eq=False)
 class _Making:
-    """line: what the cursor's line becomes with the suggestion. waiting: requests that wait for it without a
-    time limit. superseded: its result is not delivered. end: of the work, unless another request waits."""
+    """waiting: requests that wait for it without a time limit. superseded: its result is not delivered. end:
+    of the work, unless another request waits."""
 
     what: object
     cursor: Cursor
-    line: str
     task: asyncio.Task[tuple[Made, bool]]
     waiting: int = 0
     superseded: bool = False
@@ -54,8 +53,8 @@ class DerivedSuggestions:
 
     make: makes the follow-up of a suggestion in a document. What has failed is made anew when it is wanted
         again. Of a block the lines above the failure are there all the same.
-    of_line: whether it is the same for a line of the document, however much of its suggestion is typed; then
-        its making goes on while that is typed.
+    of_line: whether it is the same for a line of the document, however much of its suggestion is typed. A key
+        ends its making all the same.
     grace: seconds that the work for a line goes on when no request waits for it any more.
     is_stale: whether a result is out of date and is made again, as one that has labels already.
     """
@@ -89,7 +88,7 @@ class DerivedSuggestions:
         if begins and patience != 0 and (work is None or work.result[1]):
             self.forget(uri)
             task = asyncio.create_task(self._made(document, first))
-            work = self.works[uri] = _Making(what, cursor, first.expected_line, task)
+            work = self.works[uri] = _Making(what, cursor, task)
         if work is None:
             return ()
         if patience is None:
@@ -103,16 +102,9 @@ class DerivedSuggestions:
         work = self.works.get(uri)
         if work is None:
             return
-        same = work.cursor == cursor
-        if self._of_line:
-            # Where none of the line is left to type, or more than at first, the model is asked, and each line
-            # of the block would be a newer request than that.
-            # What is made already comes again if another text is taken back.
-            typed = work.cursor.column <= cursor.column < len(work.line)
-            same = work.cursor.line == cursor.line and (
-                work.task.done() or (typed and work.line.startswith(cursor.before))
-            )
-        if not same:
+        # Of a line what is made already comes again if another text is taken back.
+        stays = self._of_line and work.task.done() and work.cursor.line == cursor.line
+        if not stays and work.cursor != cursor:
             self.forget(uri)
 
     def made(self, uri: str) -> Made:

@@ -34,7 +34,7 @@ from lsp_calib.server.documents import CalibWorkspace
 from lsp_calib.settings import Settings, engine_choice
 
 if TYPE_CHECKING:
-    from lsp_calib.inference.engine import Engine, EngineState, StateListener
+    from lsp_calib.inference.engine import Engine, StateListener
     from lsp_calib.server.documents import CalibDocument
 
 logger = logging.getLogger(__name__)
@@ -404,8 +404,8 @@ class UserMessages:
             self._connection.window_show_message(types.ShowMessageParams(kind, "\n".join(new)))
 
 
-class LoadProgress:
-    """`window/workDoneProgress` from the start of loading to its end.
+class ProgressBar:
+    """`window/workDoneProgress` while something goes on.
 
     work_done: the client's progress bars; None if it shows none.
     """
@@ -414,22 +414,24 @@ class LoadProgress:
         self._work_done = work_done
         self._bar: asyncio.Task[str | None] | None = None
 
-    def update(self, state: EngineState, message: str, fraction: float | None) -> None:
-        """Show the state of the engine. fraction: loaded so far, in [0, 1]; None if that is not known."""
-        from lsp_calib.inference.engine import EngineState
-
+    def show(self, message: str, percentage: int | None = None) -> None:
+        """Show how far it is. It begins with the first call."""
         if self._work_done is None:
             return
-        if state is not EngineState.LOADING:
-            if self._bar is not None:
-                self._bar.add_done_callback(partial(self._end, message))
-            self._bar = None
-        elif self._bar is None:
-            self._bar = asyncio.create_task(self._begin(self._work_done, message))
-        elif fraction is not None and self._bar.done() and (token := self._bar.result()) is not None:
-            self._work_done.report(token, types.WorkDoneProgressReport(percentage=round(100 * fraction)))
+        if self._bar is None:
+            self._bar = asyncio.create_task(self._begin(self._work_done, message, percentage))
+        elif self._bar.done() and (token := self._bar.result()) is not None:
+            self._work_done.report(
+                token, types.WorkDoneProgressReport(message=message, percentage=percentage)
+            )
 
-    async def _begin(self, work_done: Progress, message: str) -> str | None:
+    def end(self, message: str | None = None) -> None:
+        """It is over, if it has begun. message: how it ended."""
+        if self._bar is not None:
+            self._bar.add_done_callback(partial(self._end, message))
+        self._bar = None
+
+    async def _begin(self, work_done: Progress, message: str, percentage: int | None) -> str | None:
         """The token of a bar that is shown now; None if the client refuses, which then gets none any more."""
         token = str(uuid.uuid4())
         try:
@@ -437,10 +439,12 @@ class LoadProgress:
         except Exception:  # noqa: BLE001 - whatever the client answers
             self._work_done = None
             return None
-        work_done.begin(token, types.WorkDoneProgressBegin(title="lsp-calib", message=message, percentage=0))
+        start = types.WorkDoneProgressBegin(title="lsp-calib", message=message, percentage=percentage)
+        work_done.begin(token, start)
         return token
 
-    def _end(self, message: str, bar: asyncio.Task[str | None]) -> None:
+    def _end(self, message: str | None, bar: asyncio.Task[str | None]) -> None:
         token = None if bar.cancelled() else bar.result()
         if token is not None and self._work_done is not None:
             self._work_done.end(token, types.WorkDoneProgressEnd(message=message))
+            self._work_done.tokens.pop(token, None)

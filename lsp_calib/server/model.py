@@ -20,7 +20,7 @@ from lsp_calib.errors import LspCalibError
 from lsp_calib.feedback.report import Latency
 from lsp_calib.inference.engine import EngineState, LoadedModel
 from lsp_calib.inference.models.demands import Answers, slow_here
-from lsp_calib.server.messages import Connection, LoadProgress, UserMessages
+from lsp_calib.server.messages import Connection, ProgressBar, UserMessages
 from lsp_calib.values import CalibratorRef, Suggestion
 
 logger = logging.getLogger(__name__)
@@ -160,7 +160,7 @@ class Model:
     _estimator: ConfidenceEstimator
     _status: Status
     _messages: UserMessages
-    _progress: LoadProgress
+    _progress: ProgressBar
     _on_loaded: Callable[[LoadedModel], object]
 
     def __attrs_post_init__(self) -> None:
@@ -243,7 +243,10 @@ class Model:
     def _engine_state(self, state: EngineState, message: str, fraction: float | None) -> None:
         status = self._status
         status.state, status.message = state, message
-        self._progress.update(state, message, fraction)
+        if state is EngineState.LOADING:
+            self._progress.show(message, round(100 * (fraction or 0.0)))
+        else:
+            self._progress.end(message)
         if state is EngineState.ERROR:
             self._messages.error(message)
         elif state is EngineState.NO_MODEL:

@@ -12,6 +12,8 @@ functions that serve an editor, but without their limit of time. FILE keeps a li
 without source, and a run goes on with those it holds; without projects the tables alone are printed again.
 Processes that share the work write files of their own; `cat` makes one of them.
 
+Below the first, the lines from one on that would be rejected, or has no probability, are left out.
+
 Use projects that the calibrator was not fitted on. A line that is right is the one that was there, its
 indentation included, below lines that are all right. The probability of a line beyond the removed ones counts
 as wrong.
@@ -134,7 +136,10 @@ def judged(
         right.append(same and (right[-1] if right else True))
     products = block._product(made)
     tiers = [estimator.tier(p, made[0].suggestion.confidence)[0].value for p in products]
-    return {"p": [None if p is None else round(p, 4) for p in products], "tier": tiers, "right": right}
+    unlikely = (at for at in range(1, len(made)) if products[at] is None or tiers[at] == Tier.REJECT.value)
+    end = next(unlikely, len(made))
+    shown = [None if p is None else round(p, 4) for p in products[:end]]
+    return {"p": shown, "tier": tiers[:end], "right": right[:end]}
 
 
 async def ask(runs: Sequence[list[LineItem]], given: argparse.Namespace) -> None:
@@ -164,7 +169,7 @@ async def ask(runs: Sequence[list[LineItem]], given: argparse.Namespace) -> None
                 if item.id in known:
                     continue
                 asked[document] = item
-                found = await block_at(service, estimator, item.cursor, document)
+                found = await block_at(service, item.cursor, document)
                 truth = true_block(item, (Path(item.root) / item.name).read_text("utf-8").split("\n"))
                 row = {"item": item.id, "group": item.group, "condition": given.condition}
                 row |= {"truth": len(truth), **judged(found, truth, estimator)}
@@ -175,18 +180,12 @@ async def ask(runs: Sequence[list[LineItem]], given: argparse.Namespace) -> None
         await engine.close()
 
 
-async def block_at(
-    service: CompletionService, estimator: ConfidenceEstimator, cursor: Cursor, document: str
-) -> tuple[Completion, ...]:
+async def block_at(service: CompletionService, cursor: Cursor, document: str) -> tuple[Completion, ...]:
     """The block that an editor would get; empty if there is no completion at all."""
     first = await service.complete(cursor, document=document)
     if not isinstance(first, Completion):
         return ()
-    lines, failure = await block.lines_of(
-        lambda cursor: service.complete(cursor, document=document),
-        first,
-        lambda p: estimator.tier(p, first.suggestion.confidence),
-    )
+    lines, failure = await block.lines_of(lambda cursor: service.complete(cursor, document=document), first)
     if failure is not None:
         raise failure
     return lines

@@ -24,7 +24,7 @@ FIRST = (
 # The groups of the documentation, and the first parts of the keys in each. The rest choose the model.
 GROUPS = {
     "completions": (
-        *("inlineCompletion", "completion", "multiline", "window", "prefetch", "languages"),
+        *("inlineCompletion", "completion", "window", "prefetch", "languages"),
         *("comments", "hideBelow", "sure", "nextEdit"),
     ),
     "summaries": ("hover", "codeLens"),

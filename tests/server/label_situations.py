@@ -202,13 +202,12 @@ situation(
     script={"answers": {"    total = net *": {"text": " 2"}}, "otherwise": {"text": "net - 1"}},
 )
 BLOCK: dict[str, Any] = {
-    "options": {"multiline": True},
     "script": {
         "answers": {"    total = ": {"text": "net + tax"}, "    ": {"text": "total = net + tax"}},
         "inOrder": [{"text": "    total *= 2"}, {"text": ""}],
     },
 }
-IN_BLOCK = Steps().open(TEXT.replace("    total = \n", "    \n"), "file:///block.py").sees()
+IN_BLOCK = Steps().open(TEXT.replace("    total = \n", "    \n"), "file:///block.py").sees(by_hand=True)
 situation(
     "accept a block, line by line",
     "kept",

@@ -28,6 +28,7 @@ SCRIPT is a JSON file, all of its keys optional:
     explored     the share of what is to be hidden that is shown, 0 unless given: nothing is left to chance
     afterLabels  {"soon", "idle"}: seconds after labels, see `server.messages.Pace`
     hoverSeconds seconds that a hover waits for its summary
+    blockSeconds seconds that the lines of a block below its first have
     menuSeconds  seconds that the menu waits for the model
     edit         seconds without a key after which what was changed in a line is complete
     restsAfter   seconds after which the place of the cursor is evaluated; only with this does the engine
@@ -88,6 +89,7 @@ class ScriptedEngine:
         self._loading: asyncio.Task[LoadedModel] | None = None
         self._child: asyncio.subprocess.Process | None = None
         self._raised: dict[str, int] = {}
+        self._of_empty_line: dict[str, Any] = {}
         self._asked = 0
         self._note("made", model=trusted.model, remote=trusted.remote_url)
 
@@ -110,11 +112,12 @@ class ScriptedEngine:
         if not request.max_tokens:
             return await self._evaluate(line, text)
         summary = request.prompt.version.startswith("summary")
-        answer = self._answer("summary" if summary else "line", line)
-        if "-large-" in request.prompt.version and (second := self._script.get("second")):
-            answer = dict(second)
         from lsp_calib.inference.engine import Observe
 
+        others = request.given or request.sampling or Observe.MARGIN in request.observe
+        answer = self._answer("summary" if summary else "line", line, again=bool(others))
+        if "-large-" in request.prompt.version and (second := self._script.get("second")):
+            answer = dict(second)
         if request.given or request.sampling:
             self._note("other", line=line, given=list(request.given))
             answer = _other(_led(answer, request), request)
@@ -200,12 +203,17 @@ class ScriptedEngine:
         ahead = "restsAfter" in self._script
         return LoadedModel(ModelIdentity("scripted", "Q0", sha256), card, evaluates_ahead=ahead)
 
-    def _answer(self, kind: str, line: str) -> dict[str, Any]:
+    def _answer(self, kind: str, line: str, *, again: bool) -> dict[str, Any]:
+        """again: what is asked for are others in place of the last answer."""
         if kind == "summary":
             return dict(self._script.get("summary", {"text": "Add two numbers."}))
         answers = self._script.get("answers", {})
-        if not line and (in_order := self._script.get("inOrder")):
-            return dict(in_order.pop(0))
+        in_order = self._script.get("inOrder")
+        if not line and in_order and not again:
+            self._of_empty_line = in_order.pop(0)
+            return dict(self._of_empty_line)
+        if not line and again and self._of_empty_line:
+            return dict(self._of_empty_line)
         return dict(answers.get(line) or self._script.get("otherwise") or {"text": ""})
 
     def _raise(self, line: str, answer: dict[str, Any]) -> None:
@@ -341,6 +349,10 @@ def make_server(script: dict[str, Any], replace: Replace = setattr) -> CalibServ
             replace(workspace_examples, "lines_of", lambda path: time.sleep(seconds) or read(path))
         return ScriptedEngine(script, on_state, server.settings)
 
+    if (seconds := script.get("blockSeconds")) is not None:
+        from lsp_calib.completion import block
+
+        replace(block, "WITHIN", seconds)
     if (seconds := script.get("menuSeconds")) is not None:
         from lsp_calib.server import completion
 

@@ -228,15 +228,12 @@ async def test_where_nothing_says_what_it_means_it_is_not_asked(
     assert asked(editor) == [False]
 
 
-async def test_it_is_the_first_line_of_a_block(connect: Connect) -> None:
+async def test_where_a_block_begins_it_is_not_waited_for(connect: Connect) -> None:
     answers = {"answers": {"    ": answer("x = 1", 0.8)}, "second": answer("y = 2", 0.9)}
     lines = [answer("    return y", 0.9), answer("", 0.9)]
-    editor = await connect(answers | {"inOrder": lines}, options={**WINDOW, "multiline": True})
-    editor.open("def f():\n    ")
-    block, behind = (await by_hand(editor, 1, 4))[:2]
-    assert (block["kind"], block["text"]) == ("block", "y = 2\n    return y")
-    assert block["lines"][0]["confidence"] == pytest.approx(moved(0.9, -0.5))
-    assert (behind["kind"], behind["text"]) == ("line", "x = 1")
+    editor = await connect(answers | {"inOrder": lines}, options=WINDOW, text="def f():\n    ")
+    block = (await by_hand(editor, 1, 4))[0]
+    assert (block["kind"], block["text"]) == ("block", "x = 1\n    return y")
 
 
 async def test_both_go_over_what_the_editor_has_closed(connect: Connect) -> None:

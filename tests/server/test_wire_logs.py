@@ -172,11 +172,10 @@ async def menu_with_alternatives(s: Session, e: Editor) -> None:
         "inOrder": [{"text": "    y = 2"}, {"text": "    return y"}, {"text": "z = 3"}, {"text": ""}],
         "otherwise": {"text": ""},
     },
-    options={"multiline": True},
 )
 async def a_block(s: Session, e: Editor) -> None:
     e.open("def f():\n    ")
-    await s.step(e.inline(1, 4))
+    await s.step(e.inline(1, 4, by_hand=True))
     await s.step(e.insert(1, 4, "x"), e.inline(1, 5))
     await s.step(e.insert(1, 5, " = 1\n    y = 2\n    return y"))
     await s.step(e.save())

@@ -16,7 +16,7 @@ from lsp_calib.calibration.tiers import TierPolicy
 from lsp_calib.completion.block import MOST_LINES, Scope, block_of, lines_of, may_begin, scope_of
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.service import Completion
-from lsp_calib.values import Evidence, ModelIdentity, Tier
+from lsp_calib.values import Evidence, ModelIdentity, Sure, Tier
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ class Model:
         return completion(self.lines[at][0], cursor, self.lines[at][1]) if at < len(self.lines) else None
 
     async def below(self, first: Completion) -> list[str]:
-        lines, _ = await lines_of(self.complete, first, decide)
+        lines, _ = await lines_of(self.complete, first)
         return [line.suggestion.text for line in lines[1:]]
 
 
@@ -109,11 +109,34 @@ async def test_it_has_an_end() -> None:
     assert len(await model.below(completion("x = 1", START, 1.0))) == MOST_LINES - 1
 
 
-async def test_it_ends_above_what_would_be_rejected_or_has_no_probability() -> None:
-    model = Model([("    y = 2", 0.7), ("    z = 3", 0.4)])
-    assert await model.below(completion("x = 1", START, 0.9)) == ["    y = 2"]
-    assert await Model([("    y = 2", None)]).below(completion("x = 1", START, 0.9)) == []
-    assert await Model([("    y = 2", 0.9)]).below(completion("x = 1", START, None)) == []
+async def test_what_is_rejected_or_has_no_probability_belongs_to_it_up_to_the_end_of_its_scope() -> None:
+    first = completion("x = 1", START, 0.9)
+    model = Model([("    y = 2", 0.01), ("    # why", None), ("    z = 3", 0.9), ("print()", 1.0)])
+    lines, _ = await lines_of(model.complete, first)
+    block = block_of(first, lines, decide)
+    assert block.text == "x = 1\n    y = 2\n    # why\n    z = 3"
+    assert [one.tier for one in block.lines] == [Tier.ACCEPT, *[Tier.REJECT] * 3]
+    assert [one.calibrated for one in block.lines] == pytest.approx([0.9, 0.009, None, None])
+    assert (block.confidence.calibrated, block.confidence.tier) == (None, Tier.REJECT)
+    assert block.confidence.reason.startswith("accept through line 1 of 4, reject from line 2; ")
+
+
+@pytest.mark.parametrize(
+    ("ps", "sure"),
+    [
+        ([0.95, 0.9, 0.9], Sure(len("x = f(1)\n    y = 2"), 0.95 * 0.9)),
+        ([1.0, 0.9, 0.9], Sure(len("x = f(1)\n    y = 2\n    z = 3"), 0.9 * 0.9)),
+        ([0.7, 0.9, 0.9], Sure(3, 0.85)),  # the part of its first line
+    ],
+)
+def test_what_is_sure_of_it_are_the_accepted_lines(ps: list[float], sure: Sure) -> None:
+    texts = ["x = f(1)", "    y = 2", "    z = 3"]
+    first, *below = (completion(text, START, p) for text, p in zip(texts, ps, strict=True))
+    first = attrs.evolve(first, suggestion=attrs.evolve(first.suggestion, sure=Sure(3, 0.85)))
+    block = block_of(first, [first, *below], decide)
+    assert block.sure is not None
+    assert (block.sure.end, block.sure.confidence) == (sure.end, pytest.approx(sure.confidence))
+    assert "sure up to" not in block.reason, "that goes without saying, or is too short"
 
 
 async def test_a_model_that_is_not_calibrated_writes_blocks_without_a_number() -> None:
@@ -123,7 +146,7 @@ async def test_a_model_that_is_not_calibrated_writes_blocks_without_a_number() -
     async def complete(cursor: Cursor) -> object:
         return below if cursor.line == 2 else None
 
-    lines, _ = await lines_of(complete, first, decide)
+    lines, _ = await lines_of(complete, first)
     block = block_of(first, lines, decide)
     assert block.text == "x = 1\n    y = 2"
     assert (block.confidence.calibrated, block.confidence.tier) == (None, Tier.REVIEW)
@@ -190,13 +213,13 @@ async def test_nor_where_it_is_full() -> None:
 async def test_a_line_that_opens_a_block_stands_alone() -> None:
     model = Model([("", None)])
     first = completion("for a in b:", START, 1.0)
-    assert await lines_of(model.complete, first, decide) == ((first,), None)
+    assert await lines_of(model.complete, first) == ((first,), None)
 
 
 async def test_a_line_that_opens_a_block_counts_as_any_other() -> None:
-    model = Model([("    for y in x:", 0.9), ("        z += y", 0.9), ("    if z:", 0.01), ("", None)])
+    model = Model([("    for y in x:", 0.9), ("        z += y", 0.9), ("    if z:", 0.01), ("z()", 1.0)])
     assert await model.below(completion("x = 1", START, 0.9)) == ["    for y in x:", "        z += y"]
-    assert len(model.asked) == 3
+    assert len(model.asked) == 4
 
 
 @given(st.lists(st.floats(0.0, 1.0), min_size=2, max_size=6), st.data())
@@ -213,9 +236,10 @@ def test_each_line_has_the_probability_that_all_up_to_it_are_right(
     assert [one.tier for one in block.lines] == [decide(p)[0] for p in products]
     assert block.confidence.calibrated == pytest.approx(products[-1])
     assert block.confidence.tier is decide(products[-1])[0]
-    through = sum(p >= 0.8 for p in products)
-    some, all_ = f"accept through line {through} of", f"{block.lines[0].tier.value} all"
-    assert block.confidence.reason.startswith(f"{some} {len(ps)};" if through else f"{all_} {len(ps)} lines;")
+    tiers = [one.tier for one in block.lines]
+    like_first, n = tiers.count(tiers[0]), len(ps)
+    how_far = f"through line {like_first} of {n}" if like_first < n else f"all {n} lines;"
+    assert block.confidence.reason.startswith(f"{tiers[0].value} {how_far}")
     assert "no labels of their own" in block.confidence.reason
     assert not block.confidence.certified
     least = ps.index(min(ps))

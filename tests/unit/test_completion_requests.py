@@ -16,6 +16,7 @@ from lsp_calib.completion.reasons import Nothing, Refusal
 from lsp_calib.completion.service import Completion
 from lsp_calib.server.completion import Completions, Outcome
 from lsp_calib.server.documents import CalibDocument
+from lsp_calib.server.messages import ProgressBar
 from lsp_calib.settings import Settings
 from lsp_calib.values import Evidence, ModelIdentity, Timing
 
@@ -94,6 +95,7 @@ def requests(
         status=status,
         tracking=tracking,
         recorder=cast(Any, SimpleNamespace(withheld=lambda _: None, cut=lambda _: None)),
+        progress=ProgressBar(None),
         asked=lambda *_: None,
         service=service,
         **waits,

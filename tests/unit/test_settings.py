@@ -51,7 +51,6 @@ TEXT: Values = (["x", ""], [1, True, [], {}])
 KEYS: dict[str, Values] = {
     "inlineCompletion.enabled": SWITCH,
     "completion.enabled": (["auto", True, False], [1, 0, "on", "Auto", [], {}]),
-    "multiline": SWITCH,
     "window": (["auto", "small", "large"], ["medium", True, 1, [], 3200]),
     "prefetch.enabled": SWITCH,
     "languages": (

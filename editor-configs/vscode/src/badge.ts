@@ -1,7 +1,7 @@
 // The badge: the tier of the suggestion that is on screen, at the end of its line.
 
 import * as vscode from 'vscode';
-import { badgeText, cursorAfter, goesAlong, surePart, tierText, verdictOf, whyThisTier, writtenOver } from './badge_text';
+import { badgeText, cursorAfter, goesAlong, rejectedFrom, surePart, tierText, verdictOf, whyThisTier, writtenOver } from './badge_text';
 import { badgeHasNumber } from './settings';
 import { suggestionIn, type Legend, type Suggestion } from './wire';
 
@@ -41,6 +41,28 @@ function goesOn(item: vscode.InlineCompletionItem, document: vscode.TextDocument
   const start = item.range?.start ?? position;
   const before = document.getText(new vscode.Range(start, position));
   return text.startsWith(before) && text !== document.getText(item.range ?? new vscode.Range(start, position));
+}
+
+/**
+ * What makes the rejected lines of a block fainter. VS Code draws ghost text in one colour, the lines below its first in a
+ * space of their own: so the background lies over these, half transparent. Its place is counted in lines from the first
+ * one, in CSS that the API passes on, as of `textDecoration`.
+ */
+function veilOver(suggestion: Suggestion, position: vscode.Position): vscode.DecorationOptions[] {
+  const from = rejectedFrom(suggestion);
+  if (from === undefined || !suggestion.lines) {
+    return [];
+  }
+  const top = Math.max(from, 1);
+  const before = {
+    contentText: '\u200b',
+    backgroundColor: new vscode.ThemeColor('editor.background'),
+    width: '100%',
+    height: `${100 * (suggestion.lines.length - top)}%`,
+    textDecoration: `none; position: absolute; left: 0; top: ${100 * top}%; opacity: 0.6; pointer-events: none`,
+  };
+  const start = position.with({ character: 0 });
+  return [{ range: new vscode.Range(start, start), renderOptions: { before } }];
 }
 
 export class BadgeView implements vscode.Disposable {
@@ -102,7 +124,15 @@ export class BadgeView implements vscode.Disposable {
       return result; // of another moment: VS Code will not show it
     }
     const all = Array.isArray(result) ? result : (result?.items ?? []);
-    this.show(editor, position, all.filter((item) => goesOn(item, document, position)));
+    const items = all.filter((item) => goesOn(item, document, position));
+    if (this.shown && !this.shown.offers[0]?.suggestion.lines && suggestionIn(items[0]?.command?.arguments?.[0])?.lines) {
+      // VS Code would keep the line on screen, and have the block that begins with it as the next one.
+      this.clear();
+      void vscode.commands.executeCommand('editor.action.inlineSuggest.hide');
+      void vscode.commands.executeCommand('editor.action.inlineSuggest.trigger'); // all is made, and comes at once
+      return result;
+    }
+    this.show(editor, position, items);
     return result;
   }
 
@@ -124,7 +154,8 @@ export class BadgeView implements vscode.Disposable {
     if (!done) {
       return false;
     }
-    const after = position.translate(0, part.length);
+    const lines = part.split('\n');
+    const after = lines.length === 1 ? position.translate(0, part.length) : new vscode.Position(position.line + lines.length - 1, lines.at(-1)!.length);
     editor.selection = new vscode.Selection(after, after);
     await vscode.commands.executeCommand('editor.action.inlineSuggest.trigger', { explicit: false });
     return true;
@@ -206,7 +237,8 @@ export class BadgeView implements vscode.Disposable {
       margin: '0 0 0 2em',
     };
     const end = position.with({ character: BEYOND });
-    editor.setDecorations(this.decoration, [{ range: new vscode.Range(end, end), renderOptions: { after } }]);
+    const badge = { range: new vscode.Range(end, end), renderOptions: { after } };
+    editor.setDecorations(this.decoration, [badge, ...veilOver(offers[0]!.suggestion, position)]);
     const visible = this.shown !== undefined;
     this.shown = shown;
     // VS Code's own toolbar takes the hover of a line with ghost text: that of the status bar says why.

@@ -16,23 +16,29 @@ const MARKS: Readonly<Record<Tier, string>> = { accept: '●', review: '▲', re
 const SHORTEST_PART = 4;
 
 /** The word that ends the part that can be trusted, of a line that is not to be accepted as a whole. */
-export function sureWord({ tier, text, sure }: Suggestion): string | undefined {
-  if (tier === 'accept' || !sure || text === undefined || sure.end < SHORTEST_PART) return undefined;
+export function sureWord({ tier, text, sure, lines }: Suggestion): string | undefined {
+  if ((lines?.[0]?.tier ?? tier) === 'accept' || !sure || text === undefined || sure.end < SHORTEST_PART) return undefined;
   return /([\p{L}\p{N}_]+|[^\p{L}\p{N}_\s]+)$/u.exec(text.slice(0, sure.end))?.[0];
 }
 
 /**
- * Tier, words and probability of a suggestion; of a block, how far its lines are to accept, if they are not all; of a
- * line, how far it can be trusted, if not to its end.
+ * Tier, words and probability of a suggestion; of a block, those of its first line, and how far they hold; of a line,
+ * how far it can be trusted, if not to its end.
  */
 export function verdictOf(suggestion: Suggestion): Verdict {
-  const { tier, confidence, lines } = suggestion;
+  const { lines } = suggestion;
+  const tier = lines?.[0]?.tier ?? suggestion.tier;
+  const through = lines?.findIndex((line) => line.tier !== tier) ?? -1;
+  const { confidence } = lines?.[through - 1] ?? suggestion;
   const word = sureWord(suggestion);
-  const through = lines?.findIndex((line) => line.tier !== 'accept') ?? -1;
-  const last = lines?.[through - 1];
-  return through > 0 && last
-    ? { tier: 'accept', words: `accept through line ${through}`, confidence: last.confidence }
-    : { tier, words: word === undefined ? tier : `${tier}, sure up to ${word}`, confidence };
+  const words = `${tier}${through > 0 ? ` through line ${through}` : ''}${word === undefined ? '' : `, sure up to ${word}`}`;
+  return { tier, words, confidence };
+}
+
+/** From which line of a block on it is rejected, from 0; undefined if it is nowhere, or no block. */
+export function rejectedFrom({ lines }: Suggestion): number | undefined {
+  const from = lines?.findIndex((line) => line.tier === 'reject') ?? -1;
+  return from < 0 ? undefined : from;
 }
 
 const PAIRS: Readonly<Record<string, string>> = { '(': ')', '[': ']', '{': '}' };
@@ -50,7 +56,8 @@ export function writtenOver(piece: string, closers: string): number {
 }
 
 /**
- * What is still to come of the part that can be trusted, which is all of an accepted line; '' if nothing is.
+ * What is still to come of the part that can be trusted, which is all of an accepted line and of a block the accepted
+ * lines; '' if nothing is.
  * typed: of the suggestion, already.
  */
 export function surePart({ tier, text, sure, lines }: Suggestion, typed: number): string {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { badgeText, percent, surePart, verdictOf, whyThisTier, writtenOver } from '../src/badge_text';
+import { badgeText, percent, rejectedFrom, surePart, sureWord, verdictOf, whyThisTier, writtenOver } from '../src/badge_text';
 import { suggestionIn, TIERS, type Suggestion } from '../src/wire';
 
 const legend = { accept: { mark: '●', words: 'usually used as it is' }, review: { mark: '▲', words: 'read it first' }, reject: { mark: '✗', words: 'rarely used as it is' } };
@@ -46,6 +46,10 @@ describe('the badge', () => {
     expect(verdictOf({ ...suggestion, lines: lines.slice(0, 2), tier: 'accept' }).words).toBe('accept');
     expect(verdictOf({ ...suggestion, lines: lines.slice(2) }).words).toBe('review');
     expect(verdictOf({ ...suggestion, lines: [] }).words).toBe('review');
+    const below = [...lines.slice(2), { confidence: 0.1, tier: 'reject' }] as const;
+    expect(verdictOf({ ...suggestion, lines: below, tier: 'reject' })).toEqual({ tier: 'review', words: 'review through line 1', confidence: 0.4 });
+    expect(rejectedFrom({ ...suggestion, lines: below })).toBe(1);
+    expect(rejectedFrom({ ...suggestion, lines })).toBeUndefined();
   });
 });
 
@@ -69,10 +73,13 @@ describe('the part that can be trusted', () => {
     expect(surePart({ ...line, sure: null }, 0)).toBe('');
   });
 
-  it('is all of an accepted line, of which the server names no part, and nothing of a block', () => {
+  it('is all of an accepted line, of which the server names no part, and of a block the lines that it names', () => {
     const accepted: Suggestion = { ...line, tier: 'accept', sure: null };
     expect(surePart(accepted, 6)).toBe('+ other');
-    expect(surePart({ ...accepted, lines: [{ confidence: 0.9, tier: 'accept' }] }, 0)).toBe('');
+    const block = { ...line, text: 'count\nother', lines: [{ confidence: 0.9, tier: 'accept' }] } as const;
+    expect(surePart(block, 2)).toBe('unt');
+    expect(surePart({ ...block, sure: null }, 0)).toBe('');
+    expect(sureWord(block)).toBeUndefined();
   });
 
   it('replaces the closers behind the cursor that it writes itself, and no other', () => {

@@ -412,10 +412,9 @@ def test_line_by_line_through_a_block(open_scripted, folder: Path, file: Path) -
             {"text": "", "tokens": [""], "logprobs": [-0.01]},
         ],
     }
-    # Not from an empty line: a Neovim that is held up between two keys would ask there, and take an answer.
     file.write_text(f"{SOURCE}   ")
-    nvim = open_scripted(script, setup={"keys": "suggested", "settings": {"multiline": True}})
-    nvim.keys("G$A ")
+    nvim = open_scripted(script, setup={"keys": "suggested"})
+    nvim.keys("G$A <Cmd>LspCalib trigger<CR>")
     nvim.until("a block", lambda: nvim.ghost() == "total = 0\n    total += first")
     nvim.keys("<M-Down>")
     nvim.until("its first line", lambda: nvim.line() == "    total = 0")
@@ -423,6 +422,71 @@ def test_line_by_line_through_a_block(open_scripted, folder: Path, file: Path) -
     nvim.until("the rest of the block", lambda: nvim.ghost() == "\n    total += first")
     nvim.keys("<M-Down>")
     nvim.until("its second line", lambda: nvim.lines()[-2:] == ["    total = 0", "    total += first"])
+
+
+def lined(text: str, p: float) -> dict[str, Any]:
+    return {"text": text, "tokens": [text, ""], "logprobs": [math.log(p), -0.0001]}
+
+
+class TestBlock:
+    """By hand on an empty line; the last two of its lines are rejected."""
+
+    LINES = ("total = 0", "    total += first", "    total *= 2", "    return total", "    # the end")
+
+    def script(self, first: float = 0.97, **second: Any) -> dict[str, Any]:
+        below = [lined(text, p) for text, p in zip(self.LINES[1:], (0.95, 0.3, 0.02, 0.9), strict=True)]
+        return {
+            "answers": {"    ": lined(self.LINES[0], first)},
+            "inOrder": [below[0] | second, *below[1:], {"text": ""}, {"text": ""}],
+        }
+
+    def groups(self, nvim: Neovim) -> list[str]:
+        """The highlight of each line of the ghost text."""
+        return [chunks[0][1] for _, first, below in nvim.ghosts() for chunks in (first, *below)]
+
+    @pytest.mark.parametrize("how", ["<M-n>", "<Cmd>LspCalib trigger<CR>"])
+    def test_its_rejected_lines_are_fainter_and_a_key_takes_those_to_accept(
+        self, open_scripted, home: Path, how: str
+    ) -> None:
+        nvim = open_scripted(self.script(), setup={"keys": "suggested"})
+        nvim.keys(f"G$A    {how}")
+        nvim.until("a block", lambda: nvim.ghost() == "\n".join(self.LINES))
+        faint = [*["ComplHint"] * 3, *["LspCalibBlockFaint"] * 2]
+        nvim.until("faint lines", lambda: self.groups(nvim) == faint)
+        assert nvim.badges()[0][1][0][0].strip().startswith("● accept through line 2 ")
+        nvim.keys("<M-s>")
+        taken = ["    total = 0", "    total += first"]
+        nvim.until("the lines to accept", lambda: nvim.lines()[-2:] == taken)
+        assert nvim.lua("return vim.api.nvim_win_get_cursor(0)[2]") == len(taken[-1])
+        assert nvim.lua("return vim.api.nvim_get_mode().mode") == "i"
+        assert settled(nvim, home) == [("kept", 1)]
+
+    def test_in_place_of_the_line_that_was_there_by_itself(self, open_scripted) -> None:
+        nvim = open_scripted(self.script(), setup={"keys": "suggested"})
+        nvim.keys("G$A    ")
+        nvim.until("a line", lambda: nvim.ghost() == self.LINES[0])
+        nvim.keys("<M-n>")
+        nvim.until("a block", lambda: nvim.ghost() == "\n".join(self.LINES))
+
+    def test_where_nothing_is_sure_the_key_does_nothing(self, open_scripted) -> None:
+        nvim = open_scripted(self.script(0.01), setup={"keys": "suggested"})
+        nvim.keys("G$A    <M-n>")
+        nvim.until("a block", lambda: nvim.ghost() == "\n".join(self.LINES))
+        nvim.until("all of it faint", lambda: set(self.groups(nvim)) == {"LspCalibBlockFaint"})
+        nvim.keys("<M-s>")
+        time.sleep(0.3)
+        assert nvim.ghost() == "\n".join(self.LINES)
+        assert nvim.lines()[-1] == "    "
+
+    def test_how_far_it_is_stands_in_the_line_and_a_key_ends_it(self, open_scripted, folder: Path) -> None:
+        nvim = open_scripted(self.script(heldUntil=str(folder / "never")), setup={"keys": "suggested"})
+        nvim.keys("G$A    <M-n>")
+        nvim.until(
+            "the line that is being made",
+            lambda: [text for _, ((text, _),), _ in nvim.badges()] == ["  ◌ Completing a block: line 2"],
+        )
+        nvim.keys("t")
+        nvim.until("the rest of the first line alone", lambda: nvim.ghost() == self.LINES[0][1:])
 
 
 class TestBlockBetweenBrackets:
@@ -440,8 +504,8 @@ class TestBlockBetweenBrackets:
             "answers": {"    ": answers[0]},
             "inOrder": [answers[1], {"text": "", "tokens": [""], "logprobs": [-0.01]}],
         }
-        nvim = open_scripted(script, setup={"keys": "suggested", "settings": {"multiline": True}})
-        nvim.keys("G$A    ")
+        nvim = open_scripted(script, setup={"keys": "suggested"})
+        nvim.keys("G$A    <Cmd>LspCalib trigger<CR>")
         nvim.until("a block", lambda: nvim.ghost() == f"{first}\n{below}")
         return nvim
 

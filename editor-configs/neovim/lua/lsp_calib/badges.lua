@@ -36,6 +36,7 @@ function M.set_highlights()
     vim.api.nvim_set_hl(0, M.group(tier), vim.tbl_extend('error', hl, { default = true }))
   end
   vim.api.nvim_set_hl(0, 'LspCalibUnsure', vim.tbl_extend('error', unsure(), { default = true }))
+  vim.api.nvim_set_hl(0, 'LspCalibBlockFaint', { link = 'LspCalibUnsure', default = true })
   local faint = vim.api.nvim_get_hl(0, { name = 'Comment', link = false })
   vim.api.nvim_set_hl(0, 'LspCalibEditFaint', { link = 'Comment', default = true })
   vim.api.nvim_set_hl(0, 'LspCalibEditOld', { fg = faint.fg, ctermfg = faint.ctermfg, strikethrough = true,
@@ -59,13 +60,13 @@ function M.mark(name) return marks[name] and marks[name].mark or '' end
 --- The words for a tier or state; its name if there are none.
 function M.words(name) return marks[name] and marks[name].words or name end
 
---- Tier, words and probability of a suggestion: of a block, how far its lines are to accept, if they are not all.
+--- Tier, words and probability of a suggestion: of a block, those of its first line, and how far they hold.
 function M.verdict(suggestion)
-  local through = 0
-  local lines = type(suggestion.lines) == 'table' and suggestion.lines or {}
-  while lines[through + 1] and lines[through + 1].tier == 'accept' do through = through + 1 end
-  if through == 0 or through == #lines then return suggestion.tier, suggestion.tier, suggestion.confidence end
-  return 'accept', 'accept through line ' .. through, lines[through].confidence
+  local lines = suggestion.lines or {}
+  local tier, through = (lines[1] or suggestion).tier, 0
+  while lines[through + 1] and lines[through + 1].tier == tier do through = through + 1 end
+  if through == #lines then return tier, tier, suggestion.confidence end
+  return tier, ('%s through line %d'):format(tier, through), lines[through].confidence
 end
 
 --- The byte behind so many units of a line, at most its last one. encoding: a server's, "utf-16" unless given.
@@ -80,8 +81,8 @@ end
 --- The word that ends the part that can be trusted, of a line that is not to be accepted as a whole; nil if that part
 --- is too short to take, or there is none.
 function M.sure_word(suggestion)
-  local sure = suggestion.sure
-  if suggestion.tier == 'accept' or type(sure) ~= 'table' or sure['end'] < 4 then return end
+  local sure, first = suggestion.sure, suggestion.lines and suggestion.lines[1] or suggestion
+  if first.tier == 'accept' or type(sure) ~= 'table' or sure['end'] < 4 then return end
   local part = suggestion.text:sub(1, M.bytes_of(suggestion.text, sure['end']))
   return part:match('([%w_\128-\255]+)$') or part:match('[^%w_%s\128-\255]+$')
 end

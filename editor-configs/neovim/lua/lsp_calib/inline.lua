@@ -3,6 +3,7 @@ local M = {}
 local badges, server = require('lsp_calib.badges'), require('lsp_calib.server')
 local api, inline = vim.api, vim.lsp.inline_completion
 local badge_ns, BADGE = api.nvim_create_namespace('lsp_calib'), 1 -- one in a buffer, which the next takes the place of
+local SOON = 300 -- ms: what comes sooner is not worth a word
 local ghost_ns = api.nvim_create_namespace('nvim.lsp.inline_completion') -- where Neovim draws the suggestion
 local asked, answers = {}, {} -- by buffer: the latest request; the latest answer and the request it belongs to
 local draw -- the badge of a buffer
@@ -37,17 +38,33 @@ local function on_screen(buf)
   if found then return found.command.arguments[1], ghost, found end
 end
 
---- Dim what stands behind the part that can be trusted: Neovim draws a suggestion in one colour.
+--- Dim what stands behind the part of a line that can be trusted, and the rejected lines of a block: Neovim draws a
+--- suggestion in one colour.
 local function dim(buf, suggestion, ghost, item)
-  local text, more = (ghost[4].virt_text or {})[1], (ghost[4].virt_text or {})[2]
-  if not text or text[2] ~= 'ComplHint' or not badges.sure_word(suggestion) then return end
-  if more and more[2] == 'LspCalibUnsure' then return end -- as it is until Neovim draws it anew
-  local stop = badges.bytes_of(item.insertText, suggestion.sure['end'])
-  local sure = math.max(stop - (#item.insertText - #text[1]), 0)
-  if sure >= #text[1] then return end
-  local chunks = { { text[1]:sub(1, sure), 'ComplHint' }, { text[1]:sub(sure + 1), 'LspCalibUnsure' }, more }
-  api.nvim_buf_set_extmark(buf, ghost_ns, ghost[2], ghost[3], { id = ghost[1], virt_text = chunks,
-    virt_text_pos = ghost[4].virt_text_pos, hl_mode = ghost[4].hl_mode })
+  local mark, tiers, changed = ghost[4], suggestion.lines or {}, false
+  local text, below = mark.virt_text or {}, mark.virt_lines or {}
+  -- at: of the lines that Neovim shows, from 0; those above may be typed.
+  local function paint(at, chunks)
+    local line = tiers[#tiers - #below + at]
+    for _, chunk in ipairs(line and line.tier == 'reject' and chunks or {}) do
+      if chunk[2] == 'ComplHint' then chunk[2], changed = 'LspCalibBlockFaint', true end
+    end
+  end
+  for at, chunks in ipairs(below) do paint(at, chunks) end
+  local first, more = text[1], text[2]
+  -- One that is dim stays so until Neovim draws it anew.
+  if first and first[2] == 'ComplHint' and badges.sure_word(suggestion) and not (more and more[2] == 'LspCalibUnsure') then
+    local stop = badges.bytes_of(item.insertText, suggestion.sure['end'])
+    local sure = math.max(stop - (#item.insertText:match('^[^\n]*') - #first[1]), 0)
+    if sure < #first[1] then
+      text, changed = { { first[1]:sub(1, sure), 'ComplHint' }, { first[1]:sub(sure + 1), 'LspCalibUnsure' }, more }, true
+    end
+  else
+    paint(0, text)
+  end
+  if not changed then return end
+  api.nvim_buf_set_extmark(buf, ghost_ns, ghost[2], ghost[3], { id = ghost[1], virt_text = text, virt_lines = mark.virt_lines,
+    virt_text_pos = mark.virt_text_pos, hl_mode = mark.hl_mode })
 end
 
 --- What was typed since the request that the answer belongs to; nil if the cursor has left the suggestion's way.
@@ -57,6 +74,22 @@ local function typed_since(buf, text)
   if not was or now[1] < was[1] or (now[1] == was[1] and now[2] < was[2]) then return end
   local typed = table.concat(api.nvim_buf_get_text(buf, was[1] - 1, was[2], now[1] - 1, now[2], {}), '\n')
   return vim.startswith(text, typed) and typed or nil
+end
+
+--- What is still waited for by hand in a buffer, behind the end of its line.
+local function say_waiting(buf, this, words)
+  if asked[buf] ~= this or this.items or buf ~= api.nvim_get_current_buf() then return end
+  if not vim.deep_equal(api.nvim_win_get_cursor(0), this.cursor) or api.nvim_get_mode().mode:sub(1, 1) ~= 'i' then return end
+  local text = ('  %s %s'):format(badges.mark('busy'), words)
+  api.nvim_buf_set_extmark(buf, badge_ns, this.cursor[1] - 1, 0, { id = BADGE, virt_text = { { text, 'LspCalibEditFaint' } },
+    virt_text_pos = 'eol', hl_mode = 'combine' })
+  this.says = true
+end
+
+--- The server tells how far it is with what was asked for by hand.
+function M.going_on(message)
+  local buf = api.nvim_get_current_buf()
+  if asked[buf] and asked[buf].says then say_waiting(buf, asked[buf], (message:gsub('%.$', ''))) end
 end
 
 --- Start Neovim's automatic request, as a key does, where one is typing.
@@ -183,6 +216,7 @@ local function accept_piece(piece)
     local rest, item = to_come(buf) -- only now: the next keys may have come before this, and taken some of it
     if not rest then return end
     local first = piece(rest, item)
+    if not first then return end
     if first == rest or first == '' then return M.accept() end
     local row, col = unpack(api.nvim_win_get_cursor(0))
     local lines = vim.split(first, '\n', { plain = true })
@@ -206,21 +240,22 @@ function M.accept_line()
   return accept_piece(function(rest) return vim.fn.matchstr(rest, [[^\n\?[^\n]*]]) end)
 end
 
---- What is still to come of the part that can be trusted, which is all of an accepted line; '' if nothing is. rest: of
---- the whole suggestion.
+--- What is still to come of the part that can be trusted, which is all of an accepted line and of a block the accepted
+--- lines; nil if nothing is. rest: of the whole suggestion.
 local function sure_part(rest, item)
   local suggestion = item.command.arguments[1]
   local sure = suggestion.sure
   if suggestion.tier == 'accept' and suggestion.kind == 'line' then return rest end
-  if type(sure) ~= 'table' then return '' end
+  if type(sure) ~= 'table' then return end
   local stop = badges.bytes_of(item.insertText, sure['end'])
-  return item.insertText:sub(#item.insertText - #rest + 1, stop)
+  local part = item.insertText:sub(#item.insertText - #rest + 1, stop)
+  return part ~= '' and part or nil
 end
 
 --- Accept the part that can be trusted; the rest stays. False if there is none, or it is typed.
 function M.accept_sure()
   local rest, item = to_come(api.nvim_get_current_buf())
-  if not rest or sure_part(rest, item) == '' then return false end
+  if not rest or not sure_part(rest, item) then return false end
   return accept_piece(sure_part)
 end
 
@@ -309,9 +344,12 @@ function M.watch(client)
     end
     local more = to_come(buf) and want_more[buf] -- that wish ends with the suggestion
     local this = { cursor = api.nvim_win_get_cursor(0), behind = behind(), more = more, by_hand = by_hand[buf],
-      client = self.id }
+      kind = (last[buf] or {}).kind, client = self.id }
     asked[buf], want_more[buf], by_hand[buf] = this, nil, nil
-    if this.more or this.by_hand then params.context.triggerKind = vim.lsp.protocol.InlineCompletionTriggerKind.Invoked end
+    if this.more or this.by_hand then
+      params.context.triggerKind = vim.lsp.protocol.InlineCompletionTriggerKind.Invoked
+      vim.defer_fn(function() say_waiting(buf, this, badges.words('busy')) end, SOON)
+    end
     return request(self, method, params, function(err, result, ctx)
       if result or asked[buf] == this then -- a null for an older request is no news
         this.items = result and (result.items or result) or {}
@@ -319,7 +357,10 @@ function M.watch(client)
         if err then handler(err, nil, ctx) end -- it logs the error, and would keep the old suggestion
         handler(nil, this.items, ctx)
         draw(buf)
-        if this.more and #this.items > 1 and on_screen(buf) then this.more() end
+        -- The first answer by hand may be a block in place of its first line, which is what is looked at then.
+        local suggestion = on_screen(buf)
+        local is_new = suggestion and suggestion.kind == 'block' and this.kind ~= 'block'
+        if this.more and #this.items > 1 and suggestion and not is_new then this.more() end
         if this.by_hand and #this.items == 0 then server.say_why_nothing(buf) end
       end
     end, buf)
@@ -355,7 +396,7 @@ function M.start(group)
     group = group, callback = function(ev)
       if ev.event == 'InsertLeave' then by_hand[ev.buf] = nil end
       -- Draw once Neovim has moved the suggestion, or taken it away.
-      if answers[ev.buf] then vim.schedule(function() draw(ev.buf) end) end
+      if asked[ev.buf] then vim.schedule(function() draw(ev.buf) end) end
     end })
   api.nvim_create_autocmd('BufWipeout', { group = group, callback = function(ev)
     asked[ev.buf], answers[ev.buf], want_more[ev.buf], by_hand[ev.buf] = nil, nil, nil, nil

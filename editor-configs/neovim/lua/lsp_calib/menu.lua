@@ -100,6 +100,7 @@ end
 M.accept_word, M.accept_line, M.alternatives = M.accept, M.accept, M.complete
 function M.accept_sure() return false end
 
+function M.going_on() end
 function M.watch() end
 function M.attach() end
 function M.is_on(buf) return not off[buf] end

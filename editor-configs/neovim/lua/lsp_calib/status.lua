@@ -58,6 +58,7 @@ function M.on_progress(ev)
   if not client or client.name ~= server.NAME or type(value) ~= 'table' then return end
   local share = type(value.percentage) == 'number' and ('%d %%'):format(value.percentage) or '…'
   progress[client.id] = value.kind ~= 'end' and share or nil
+  if value.kind ~= 'end' and type(value.message) == 'string' then M.suggestions().going_on(value.message) end
   if statuses[client.id] then loading.update(client.id, statuses[client.id], progress[client.id]) end
   vim.cmd.redrawstatus()
 end
