@@ -40,8 +40,9 @@ async def test_what_is_offered_fits_the_editor(
     assert bool(offered.diagnostic_provider) is pulls
     assert offered.hover_provider
     assert offered.execute_command_provider is not None
-    reference = (Path(__file__).parents[2] / "docs" / "reference.md").read_text("utf-8")
-    documented = re.findall(r"^\| `(lsp-calib\.\w+)` \|", reference, re.M)
+    reference = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text("utf-8")
+    rows = re.findall(r"^\| ((?:`lsp-calib\.\w+`(?:, )?)+) \|", reference, re.M)
+    documented = re.findall(r"`([^`]+)`", " ".join(rows))
     assert sorted(offered.execute_command_provider.commands) == sorted(documented)
     assert "lsp-calib.explain" in documented
     sync = offered.text_document_sync

@@ -269,9 +269,9 @@ class TestFindings:
 SMALL, LARGE = "smollm2-135m", "qwen2.5-coder-1.5b"
 
 
-def measured(model: str, p50: float) -> Finding:
+def measured(model: str, p50: float, *, quiet: bool = True) -> Finding:
     data = {"model": model, "p50": p50, "threads": 2, "quick": p50 <= BUDGET_MS, "words": "half of 30 keys"}
-    return Finding("speed", "It was measured.", data=data)
+    return Finding("speed", "It was measured.", data=data | {"quiet": quiet})
 
 
 class TestRecommendation:
@@ -315,6 +315,14 @@ class TestRecommendation:
         assert (found.data["recommended"], found.data["model"]) == (named, best)
         assert f"Recommended: {named}" in found.says
         assert (f"lsp-calib models pull {named}" in found.advice) == (named != best)
+
+    @pytest.mark.usefixtures("home")
+    def test_what_was_measured_beside_busy_programs_speaks_against_no_model(self) -> None:
+        known = [attrs.evolve(one, fits=True, installed=one.card.name == LARGE) for one in inventory()]
+        found = recommend([measured(LARGE, 1900.0, quiet=False)], Settings(), known)
+        assert (found.data["recommended"], found.data["model"]) == (LARGE, LARGE)
+        assert "measure again" in found.says
+        assert not found.advice
 
 
 class TestModelsThatCannotRun:

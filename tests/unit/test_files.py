@@ -241,6 +241,7 @@ _ELSEWHERE = {
     *("inference/models/demands.py", "inference/models/cards.py", "inference/process/starting.py"),
     *("inference/local/compiler.py", "studies/published.py", "studies/data.py", "studies/exact.py"),
     *("studies/covering_tests.py", "studies/headings.py", "studies/page.py", "studies/verdicts.py"),
+    *("installation.py", "tools/demo/scenario.py"),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -81,7 +82,11 @@ class Screen:
         self.say(f"{counted(report.refit['n'], 'label')}. {done}: {report.refit['reason']}.")
 
     def rest(self, report: DemoReport) -> None:
-        """Every line, the mark in the document, what the numbers mean, and the next steps."""
+        """Every line, the mark in the document, what the numbers mean, and the next steps; in a terminal only
+        once that is wanted, so that the main things are not moved out of sight."""
+        if self.console.is_terminal and sys.stdin.isatty():
+            with contextlib.suppress(EOFError):
+                self.console.input(Text("\n Enter: every line, and what the numbers mean ", style="bold"))
         self._heading("All lines")
         names = ("at first", "then", "after", "was", "the user")
         columns = (Column("", justify="right"), Column("suggestion", ratio=1), *map(Column, names))
@@ -171,7 +176,7 @@ def _meaning(report: DemoReport) -> Iterator[str]:
     else:
         share = percent(known["right"])
         lines = counted(known["n"], "line")
-        yield f"On {lines} of real source {share} of what {report.model} wrote was exactly right."
+        yield f"Of {lines} in the projects of its calibrator {report.model} wrote {share} exactly right."
     best, mine = next(iter(cards.values())), cards.get(report.model)
     if mine is not None and mine.parameters < best.parameters:
         yield f"A better model: `lsp-calib models pull {best.name}` ({best.size / 1e9:.1f} GB)."

@@ -69,7 +69,7 @@ def _measured(entry: Entry, trusted: Settings, progress: Callable[[str], None]) 
         "speed",
         f"{name} is {verdict}: {words}.",
         level=Level.GOOD if quick else Level.NOTE,
-        data=data | {"load": load, "quick": quick, "words": words},
+        data=data | {"load": load, "quick": quick, "quiet": quiet, "words": words},
     )
 
 
@@ -77,13 +77,14 @@ def recommend(measured: Sequence[Finding], trusted: Settings, known: Sequence[En
     """The recommended model for this machine: that of `models list`, by the speeds that were measured now.
 
     If it is not installed, the best installed one is named as well: the first that is quick enough, else the
-    fastest. It is shown, and changes nothing. measured: of `_measured`, at least one, in order of preference.
-    known: all models.
+    fastest. It is shown, and changes nothing. What was measured beside busy programs speaks against no model.
+    measured: of `_measured`, at least one, in order of preference. known: all models.
     """
-    times = {str(one.data["model"]): Speed(float(one.data["p50"]) / 1e3, ENOUGH) for one in measured}
+    undisturbed = [one.data for one in measured if one.data["quiet"]]
+    times = {str(one["model"]): Speed(float(one["p50"]) / 1e3, ENOUGH) for one in undisturbed}
     wanted = recommended(attrs.evolve(one, speed=times.get(one.card.name, one.speed)) for one in known)
     fastest = min((one.data for one in measured), key=lambda one: float(one["p50"]))
-    quick = [one.data for one in measured if one.data["quick"]]
+    quick = [one.data for one in measured if one.data["quick"] or not one.data["quiet"]]
     of_wanted = [one for one in quick if wanted is not None and one["model"] == wanted.card.name]
     best = next(iter([*of_wanted, *quick]), fastest)
     name = str(best["model"]) if wanted is None or wanted.installed else wanted.card.name
