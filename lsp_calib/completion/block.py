@@ -24,8 +24,8 @@ MOST_LINES = 12
 """Lines of a block, the first included."""
 
 WITHIN = 10.0
-"""Seconds for all lines below the first: whoever has asked by hand waits no longer without turning to
-something else (Nielsen 1993). The block ends above a line that is late."""
+"""Seconds for all lines below the first: who waits longer turns to something else (Nielsen 1993). The block
+ends above a line that is late."""
 
 MEASURE = "product-of-lines-1"
 

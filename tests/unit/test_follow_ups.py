@@ -108,10 +108,10 @@ async def test_it_ends_a_moment_after_nobody_waits_for_it() -> None:
     assert scene.begun == 2
 
 
-async def test_unless_the_next_key_waits_for_it() -> None:
+async def test_unless_another_request_for_the_place_waits_for_it() -> None:
     scene = Scene(grace=0.05)
     await stopped(await scene.waiting())
-    later = await scene.waiting("x", begins=False)
+    later = await scene.waiting(begins=False)
     await asyncio.sleep(0.1)
     scene.go.set()
     assert shown(await later) == shown(scene.works.made(URI)) == "x = 1"
@@ -127,7 +127,7 @@ async def test_where_it_has_not_begun_a_half_line_begins_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("typed", "line", "goes_on"), [("x =", 0, True), ("x = 1", 0, False), ("y", 0, False), ("", 1, False)]
+    ("typed", "line", "goes_on"), [("", 0, True), ("x =", 0, False), ("y", 0, False), ("", 1, False)]
 )
 async def test_which_request_ends_it(typed: str, line: int, goes_on: bool) -> None:
     scene = Scene()
@@ -139,19 +139,11 @@ async def test_which_request_ends_it(typed: str, line: int, goes_on: bool) -> No
     assert shown(await waits) == ("x = 1" if goes_on else "")
 
 
-async def test_where_more_of_the_line_is_to_be_typed_than_at_first_the_model_is_asked_alone() -> None:
-    scene = Scene()
-    waits = await scene.waiting("x")
-    scene.works.requested(URI, completion("").cursor)
-    await turns()
-    assert scene.cancelled == 1
-    assert shown(await waits) == ""
-
-
 async def test_another_text_does_not_end_what_is_made() -> None:
     scene = Scene()
     scene.go.set()
     await (await scene.waiting())
+    assert shown(await (await scene.waiting("x", begins=False))) == "x = 1"
     scene.works.requested(URI, completion("y").cursor)
     assert shown(scene.works.made(URI)) == "x = 1"
     scene.works.requested(URI, completion("", 1).cursor)

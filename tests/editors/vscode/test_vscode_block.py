@@ -42,9 +42,16 @@ def answer(text: str, p: float) -> dict[str, Any]:
 
 
 @pytest.fixture
-def vscode(editor: Any, tmp_path: Path) -> Any:
+def release(tmp_path: Path) -> Path:
+    """The second line is ready once this file is there."""
+    return tmp_path / "release"
+
+
+@pytest.fixture
+def vscode(editor: Any, tmp_path: Path, release: Path) -> Any:
     """An editor with a cursor in an empty body."""
     first, *below = (answer(*one) for one in zip(LINES, PROBABILITIES, strict=True))
+    below[0]["heldUntil"] = str(release)
     home, workspace = tmp_path / "home", tmp_path / "numbers"
     workspace.mkdir()
     (workspace / "arithmetic.py").write_text(SOURCE)
@@ -72,8 +79,14 @@ def vscode(editor: Any, tmp_path: Path) -> Any:
     return vscode
 
 
-def test_its_rejected_lines_are_fainter_and_a_key_takes_those_to_accept(vscode: Any) -> None:
+def test_its_rejected_lines_are_fainter_and_a_key_takes_those_to_accept(vscode: Any, release: Path) -> None:
+    """Also where it takes longer than VS Code waits. The status bar says how far it is."""
     vscode.keys("Alt+Backslash")
+    says = vscode.page.locator(".statusbar-item", has_text="Completing a block: line 2.")
+    vscode.until("how far it is", lambda: says.count())
+    vscode.page.wait_for_timeout(1500)
+    assert shown(vscode)[0] == LINES[0], "what is read stays meanwhile"
+    release.touch()
     vscode.until("a badge", lambda: shown(vscode)[1].startswith("● accept through line 2"))
     vscode.until("a block", lambda: "return total" in shown(vscode)[0])
     drawn = vscode.until(
@@ -89,5 +102,6 @@ def test_its_rejected_lines_are_fainter_and_a_key_takes_those_to_accept(vscode: 
     taken = ["    total = 0", "    total += first"]
     vscode.until("the lines to accept", lambda: [line.rstrip() for line in vscode.lines()[-2:]] == taken)
     vscode.until("no veil", lambda: not vscode.page.evaluate(GEOMETRY)["veil"])
+    assert not says.count()
     vscode.type("!")
     vscode.until("the cursor behind them", lambda: vscode.lines()[-1] == taken[-1] + "!")

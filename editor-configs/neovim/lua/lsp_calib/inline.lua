@@ -77,10 +77,10 @@ local function typed_since(buf, text)
 end
 
 --- What is still waited for by hand in a buffer, behind the end of its line.
-local function say_waiting(buf, this, words)
+local function say_waiting(buf, this)
   if asked[buf] ~= this or this.items or buf ~= api.nvim_get_current_buf() then return end
   if not vim.deep_equal(api.nvim_win_get_cursor(0), this.cursor) or api.nvim_get_mode().mode:sub(1, 1) ~= 'i' then return end
-  local text = ('  %s %s'):format(badges.mark('busy'), words)
+  local text = ('  %s %s'):format(badges.mark('busy'), this.words or badges.words('busy'))
   api.nvim_buf_set_extmark(buf, badge_ns, this.cursor[1] - 1, 0, { id = BADGE, virt_text = { { text, 'LspCalibEditFaint' } },
     virt_text_pos = 'eol', hl_mode = 'combine' })
   this.says = true
@@ -89,7 +89,10 @@ end
 --- The server tells how far it is with what was asked for by hand.
 function M.going_on(message)
   local buf = api.nvim_get_current_buf()
-  if asked[buf] and asked[buf].says then say_waiting(buf, asked[buf], (message:gsub('%.$', ''))) end
+  local this = asked[buf]
+  if not this then return end
+  this.words = message:gsub('%.$', '')
+  if this.says then say_waiting(buf, this) end
 end
 
 --- Start Neovim's automatic request, as a key does, where one is typing.
@@ -348,7 +351,7 @@ function M.watch(client)
     asked[buf], want_more[buf], by_hand[buf] = this, nil, nil
     if this.more or this.by_hand then
       params.context.triggerKind = vim.lsp.protocol.InlineCompletionTriggerKind.Invoked
-      vim.defer_fn(function() say_waiting(buf, this, badges.words('busy')) end, SOON)
+      vim.defer_fn(function() say_waiting(buf, this) end, SOON)
     end
     return request(self, method, params, function(err, result, ctx)
       if result or asked[buf] == this then -- a null for an older request is no news
