@@ -605,15 +605,19 @@ def closed_by_editors(typed: str) -> str:
 
 
 def closes_as(text: str, before: str, closers: str, language: str) -> bool:
-    """Whether a line with a text closes what it would close with these closers, and leaves no more open.
+    """Whether a line with a text closes what it would close with these closers, and leaves no more open than
+    a block that begins at its end.
 
     before: the line before both.
 
     >>> closes_as("x), y)", "f(g(", "))", "c"), closes_as("() => {", "f(", ")", "c")
     (True, False)
+    >>> closes_as("x) {", "if (", ")", "c")
+    True
     """
     if len(before) + len(text) > _LONGEST_READ:
         return False
+    text = text.rstrip().removesuffix("{")
     closed, left_open = _unmatched(before + closers, language)
     closed_by_text, left_open_by_text = _unmatched(before + text, language)
     fewer = left_open_by_text == left_open[: len(left_open_by_text)]

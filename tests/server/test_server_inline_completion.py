@@ -274,6 +274,8 @@ class TestClosersBehindTheCursor:
             ('x = ["', '"]', 'a", "b"]', 'x = ["a", "b"]', ""),
             ("f(", ");", "x)", "f(x);", ";"),
             ("  a(", "),", "😀)", "  a(😀),", ","),
+            ("for (const x of ", ")", "xs) {", "for (const x of xs) {", ""),
+            ("if (a", ")", ") {", "if (a) {", ""),
         ],
     )
     async def test_it_takes_their_place(

@@ -53,6 +53,14 @@ def settled(nvim: Neovim, home: Path) -> list[tuple[str, int]]:
     return nvim.until("a label", lambda: labels(home))
 
 
+def test_without_24_bit_colours_ghost_text_is_grey(nvim: Neovim) -> None:
+    """Otherwise nothing but the badge tells it from what was typed."""
+    assert nvim.lua("return vim.o.termguicolors and 1 or 0") == 0
+    for group in ("ComplHint", "LspCalibUnsure"):
+        found = nvim.lua(f"return vim.api.nvim_get_hl(0, {{ name = '{group}', link = false }})")
+        assert found["ctermfg"], group
+
+
 def test_typing_on_and_accepting_at_once_leaves_no_stray_characters(nvim: Neovim) -> None:
     """Neovim alone would leave what was typed since the answer behind the accepted text."""
     nvim.keys(REST[:2] + "<Tab>")

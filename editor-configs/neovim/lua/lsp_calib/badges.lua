@@ -12,15 +12,26 @@ local marks = {
 local theme = { green = 'DiagnosticOk', yellow = 'DiagnosticWarn', amber = 'DiagnosticWarn', orange = 'DiagnosticWarn',
   red = 'DiagnosticError', blue = 'DiagnosticInfo' }
 
---- The group of what stands behind the part of a suggestion that can be trusted: its colour is half that of the
---- ghost text, half the background.
+--- Grey ghost text, also where a terminal has no 24-bit colours: Neovim's own scheme names none for it then, and it would
+--- look as if it had been typed.
+local function hint()
+  local found = vim.api.nvim_get_hl(0, { name = 'ComplHint', link = false })
+  if not vim.o.termguicolors and not found.ctermfg then
+    found.ctermfg, found.default = 'DarkGrey', nil
+    vim.api.nvim_set_hl(0, 'ComplHint', found)
+  end
+  return found
+end
+
+--- The group of what stands behind the part of a suggestion that can be trusted: a quarter of its colour is the background's,
+--- the rest that of the ghost text.
 local function unsure()
-  local hint = vim.api.nvim_get_hl(0, { name = 'ComplHint', link = false }).fg
+  local shown = hint()
   local back = vim.api.nvim_get_hl(0, { name = 'Normal', link = false }).bg
-  local dimmed = { italic = true, cterm = { italic = true } }
-  if hint and back then
-    local function half(shift) return math.floor((bit.rshift(hint, shift) % 256 + bit.rshift(back, shift) % 256) / 2) end
-    dimmed.fg = ('#%02x%02x%02x'):format(half(16), half(8), half(0))
+  local dimmed = { italic = true, ctermfg = shown.ctermfg, cterm = { italic = true } }
+  if shown.fg and back then
+    local function mixed(shift) return math.floor((3 * (bit.rshift(shown.fg, shift) % 256) + bit.rshift(back, shift) % 256) / 4) end
+    dimmed.fg = ('#%02x%02x%02x'):format(mixed(16), mixed(8), mixed(0))
   end
   return dimmed
 end
