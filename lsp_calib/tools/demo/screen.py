@@ -24,8 +24,7 @@ from lsp_calib.tools.demo.user import DemoReport, Written
 _WIDEST, _GUTTER, _GHOST = 96, 10, "dim italic"
 # Processors in use by others from which answers are slow.
 _BUSY = 0.3
-_DONE = {How.KEPT: "Tab", How.EDITED: "edited", How.TYPED_OVER: "typed over"}
-_DONE |= {How.TYPED: "typed", How.IGNORED: "left alone"}
+_DONE = {How.KEPT: "Tab", How.IGNORED: "left alone", None: "typed"}
 
 
 class Screen:
@@ -82,8 +81,7 @@ class Screen:
         self.say(f"{counted(report.refit['n'], 'label')}. {done}: {report.refit['reason']}.")
 
     def rest(self, report: DemoReport) -> None:
-        """Every line, the mark in the document, what the numbers mean, and the next steps; in a terminal only
-        once that is wanted, so that the main things are not moved out of sight."""
+        """Every line, the mark in the document, what it means, what comes next; in a terminal on Enter."""
         if self.console.is_terminal and sys.stdin.isatty():
             with contextlib.suppress(EOFError):
                 self.console.input(Text("\n Enter: every line, and what the numbers mean ", style="bold"))
@@ -153,7 +151,7 @@ def _cells(one: Written) -> Iterator[str | Text]:
         yield Text(f"{mark.plain[:1]} {mark.plain[-5:]}".strip(), style=mark.style)
     yield duration((shown or one.moments)[0].ms)
     yield (Text("right", style="green") if one.right else Text("wrong", style="red")) if one.wire else ""
-    yield _DONE[one.action] if one.action else "typed"
+    yield _DONE.get(one.action, str(one.action))
 
 
 def duration(ms: float) -> str:
