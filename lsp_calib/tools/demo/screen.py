@@ -172,8 +172,7 @@ def _meaning(report: DemoReport) -> Iterator[str]:
     if known is None:
         yield f"{report.model} has no labels yet. `lsp-calib calibrate FOLDER` fits it to your own code."
     else:
-        share = percent(known["right"])
-        lines = counted(known["n"], "line")
+        lines, share = counted(known["n"], "line"), percent(known["right"])
         yield f"Of {lines} in the projects of its calibrator {report.model} wrote {share} exactly right."
     best, mine = next(iter(cards.values())), cards.get(report.model)
     if mine is not None and mine.parameters < best.parameters:
