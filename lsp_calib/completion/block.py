@@ -17,7 +17,7 @@ import attrs
 from lsp_calib.characters import indentation_of
 from lsp_calib.completion.context import Cursor
 from lsp_calib.completion.service import Completion, Decide
-from lsp_calib.errors import LspCalibError
+from lsp_calib.errors import EngineError, LspCalibError
 from lsp_calib.values import LineConfidence, Suggestion, Sure, Tier
 
 MOST_LINES = 12
@@ -89,12 +89,13 @@ async def lines_of(
     that repeats the one above it, and after `MOST_LINES` lines or `WITHIN` seconds. Below the first no line
     that opens a block is its last.
     """
-    found, failure = [first], None
+    found: list[Completion] = [first]
+    failure: LspCalibError | None = None
     try:
         async with asyncio.timeout(WITHIN):
             await _go_on(found, complete)
-    except TimeoutError:
-        pass
+    except TimeoutError:  # asked for again, it goes on with what is evaluated
+        failure = EngineError("The next line took too long.")
     except LspCalibError as error:
         failure = error
     while len(found) > 1 and _opens(found[-1].expected_line):

@@ -159,6 +159,14 @@ async def test_a_late_line_is_left_out_and_a_request_elsewhere_ends_the_block(
     assert await request is None
 
 
+async def test_asked_for_again_it_goes_on_below_a_late_line(connect: Connect, tmp_path: Path) -> None:
+    never = {**line("    z = 3"), "heldUntil": str(tmp_path / "never")}
+    again = line("    y = 2"), line("    z = 3")
+    editor = await connect(after(line("    y = 2"), never, *again) | {"blockSeconds": 0.5}, text=ABOVE)
+    assert (await block_at(editor))["text"] == "x = 1\n    y = 2"
+    assert (await block_at(editor))["text"] == "x = 1\n    y = 2\n    z = 3"
+
+
 class TestFailure:
     """The model cannot be asked for a line below the first."""
 

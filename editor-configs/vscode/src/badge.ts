@@ -129,7 +129,7 @@ export class BadgeView implements vscode.Disposable {
       // VS Code would keep the line on screen, and have the block that begins with it as the next one.
       this.clear();
       void vscode.commands.executeCommand('editor.action.inlineSuggest.hide');
-      void vscode.commands.executeCommand('editor.action.inlineSuggest.trigger'); // all is made, and comes at once
+      void vscode.commands.executeCommand('editor.action.inlineSuggest.trigger', { explicit: false }); // it is made
       return result;
     }
     this.show(editor, position, items);
