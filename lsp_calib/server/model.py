@@ -76,12 +76,15 @@ class Status:
     def made(self, suggestion: Suggestion, cuts: Collection[Cut] | None = None) -> None:
         """The model has made a suggestion, whether or not it is shown. cuts: None of a summary."""
         self.loads_again = False
+        another = cuts is not None and suggestion.confidence.calibrator != self.calibrator
         if cuts is not None:
             self.calibrator = suggestion.confidence.calibrator
             self._cut.update(cuts)
             if self.answers is not None and self.answers.took(suggestion.timing):
                 asyncio.get_running_loop().run_in_executor(None, self.answers.remember)
         self._latencies.append(suggestion.timing.total_ms)
+        if another:  # that of another language
+            self.send()
 
     def hidden(self, suggestion: Suggestion) -> None:
         """A completion is not shown; perhaps again, while the user types its text."""

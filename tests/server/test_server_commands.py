@@ -92,6 +92,16 @@ async def test_the_status_object(connect: Connect) -> None:
     assert [s.state for s in editor.client.statuses][-1] == "ready"
 
 
+async def test_that_another_language_has_another_calibrator_is_told(connect: Connect) -> None:
+    editor = await connect({"otherwise": {"text": "x"}}, text="a")
+    await editor.suggestion(0, 1)
+    assert editor.client.statuses[-1].calibrator is not None
+    other = "file:///work/other.go"
+    editor.open("a", other, "go")
+    await editor.inline(0, 1, uri=other)
+    assert editor.client.statuses[-1].calibrator is None, "this home has one of Python alone"
+
+
 async def test_a_model_that_can_be_loaded_later_is_named(connect: Connect, tmp_path: Path) -> None:
     """It is pulled, or a remote server is started, while the editor runs."""
     there = tmp_path / "there"

@@ -1,6 +1,7 @@
 // What the badge of a suggestion says. Its probability stands in the hover, and in the badge for who asks for it:
 // developers prefer colours and words to numbers in the editor (arXiv 2510.22614).
 
+import { calibratorText } from './status_text';
 import type { Legend, Suggestion, Tier } from './wire';
 
 export interface Verdict {
@@ -117,7 +118,7 @@ export function whyThisTier(suggestion: Suggestion, legend: Legend): string {
   const known = legend[tier]?.words;
   // The reason of a rejected line says them with numbers, where there are any.
   const meaning = known && !reason?.includes(known) ? known : undefined;
-  const from = calibrator && `calibrator ${calibrator.state} (${calibrator.source}, ${calibrator.n} labels)`;
+  const from = calibrator && `calibrator ${calibratorText(calibrator)}`;
   const parts = [`${markOf(tier, legend)} ${words}: ${percent(confidence)}${meaning ? `, ${meaning}` : ''}`, reason, model, from];
   return parts.filter(Boolean).join(' · ');
 }

@@ -1,6 +1,6 @@
 // The status in words and as an icon.
 
-import type { Legend, Status } from './wire';
+import type { Calibrator, Legend, Status } from './wire';
 
 // All of one width, so that the bar does not jump at every keystroke.
 const ICONS: Readonly<Record<string, string>> = {
@@ -48,12 +48,16 @@ export function stateWords({ state, message }: Status, legend: Legend = {}): str
   return message || (legend[state]?.words ?? WORDS[state] ?? state);
 }
 
+/** Where a calibrator comes from, its state where that is another word, and its labels. */
+export function calibratorText({ source, state, n }: Calibrator): string {
+  return `${[...new Set([source, state])].join(', ')}, ${n} labels`;
+}
+
 /** What everybody is to know, by name: the hover of the status bar and the page of details have the same. */
 export function statusLines(status: Status, legend: Legend, configFile: string): (readonly [string, string])[] {
   const { model, slow, calibrator } = status;
   const meaning = calibrator && (legend[calibrator.state]?.words ?? CALIBRATOR_WORDS[calibrator.state]);
-  const names = calibrator && [...new Set([calibrator.source, calibrator.state])].join(', ');
-  const labels = calibrator && `${names}, ${calibrator.n} labels${meaning ? `: ${meaning}` : ''}`;
+  const labels = calibrator && `${calibratorText(calibrator)}${meaning ? `: ${meaning}` : ''}`;
   return [
     ['Model', slow || model || 'none is loaded'],
     ['Calibrator', labels || 'none was used yet'],

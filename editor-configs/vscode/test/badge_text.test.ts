@@ -93,7 +93,7 @@ describe('the part that can be trusted', () => {
 describe('why this tier', () => {
   it('names probability, meaning, reason, model and calibrator', () => {
     expect(whyThisTier(suggestion, legend)).toBe(
-      '▲ review: 46 %, read it first · below 78 % · a-model · calibrator shipped (shipped, 1250 labels)',
+      '▲ review: 46 %, read it first · below 78 % · a-model · calibrator shipped, 1250 labels',
     );
   });
 

@@ -42,9 +42,11 @@ def test_status_is_told_in_words(nvim: Neovim) -> None:
     assert re.search(r"Half of the answers came within \d+ ms, 95 % within \d+ ms\.", said)
     assert "{" not in said
     assert "vim.NIL" not in said
-    ahead = "{ state = 'ready', ahead = { evaluated = 90, used = 40 } }"
-    assert "90 tokens of text, of which answers have used 40" in nvim.lua(
-        f"return require('lsp_calib.words').status({ahead})"
+    given = (
+        "{ state = 'ready', calibrator = { id = 'line-x', source = 'shipped', state = 'shipped', n = 3 } }"
+    )
+    assert "Calibrator: shipped, 3 labels (line-x)." in nvim.lua(
+        f"return require('lsp_calib.words').status({given})"
     )
 
 

@@ -15,6 +15,12 @@ local function numbers(table_, order)
   return table.concat(parts, ', ')
 end
 
+--- Where a calibrator comes from, and its state where that is another word.
+local function from(calibrator)
+  local state = badges.words(calibrator.state)
+  return state == calibrator.source and state or ('%s, %s'):format(calibrator.source, state)
+end
+
 function M.status(status)
   local lines = { is_given(status.message) and status.message or badges.words(status.state) }
   local function say(text) table.insert(lines, text) end
@@ -22,8 +28,7 @@ function M.status(status)
   if is_given(status.slow) then say(status.slow) end
   if is_given(status.calibrator) then
     local it = status.calibrator
-    say(('Calibrator: %s, %s; its probabilities come from %s (%s).'):format(it.id, badges.words(it.state),
-      count(it.n, 'label', 'labels'), it.source))
+    say(('Calibrator: %s, %s (%s).'):format(from(it), count(it.n, 'label', 'labels'), it.id))
   end
   if is_given(status.note) then say(status.note) end
   if is_given(status.certificate) and is_given(status.certificate.reason) then
@@ -34,10 +39,6 @@ function M.status(status)
   if (status.hidden or 0) > 0 then say(('Hidden, because none of them is sure enough (hideBelow): %d.'):format(status.hidden)) end
   local withheld = numbers(status.withheld or {})
   if withheld ~= '' then say('Answers with nothing to offer: ' .. withheld .. '.') end
-  local ahead = status.ahead or {}
-  if (ahead.evaluated or 0) > 0 then
-    say(('Evaluated where the cursor rested: %d tokens of text, of which answers have used %d.'):format(ahead.evaluated, ahead.used))
-  end
   local latency = status.latencyMs or {}
   if is_given(latency.p50) then
     say(('Half of the answers came within %.0f ms, 95 %% within %.0f ms.'):format(latency.p50, latency.p95))
@@ -61,12 +62,12 @@ end
 function M.why(suggestion)
   local text, tier = badges.text(suggestion)
   local it = suggestion.calibrator
-  local from = is_given(it) and ('The probability comes from calibrator %s, %s (%s, %s).'):format(it.id,
-    badges.words(it.state), it.source, count(it.n, 'label', 'labels')) or 'No probability can be given.'
+  local calibrator = is_given(it) and ('The probability comes from calibrator %s (%s, %s).'):format(it.id,
+    from(it), count(it.n, 'label', 'labels')) or 'No probability can be given.'
   local meaning, reason = badges.words(tier or suggestion.tier), is_given(suggestion.reason) and suggestion.reason or ''
   -- The reason of a rejected line says them with numbers, where there are any.
   local said = reason:find(meaning, 1, true) and reason or ('%s. %s'):format(meaning, reason)
-  return ('%s: %s\n%s Model: %s.'):format(text or suggestion.tier, said, from, suggestion.model)
+  return ('%s: %s\n%s Model: %s.'):format(text or suggestion.tier, said, calibrator, suggestion.model)
 end
 
 --- Of the last request in a buffer. result: the answer of `lsp-calib.explain`.
