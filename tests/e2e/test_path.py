@@ -120,7 +120,7 @@ async def test_from_a_keystroke_to_a_label_and_back(start, write, tmp_path):
                 for at, char in enumerate("None"):
                     document.replace(line, column + at, column + at, char)
             if wanted == "ignored":
-                await asyncio.sleep(0.8)  # long enough to have been read
+                await asyncio.sleep(1.5)  # long enough to have been read, also on a busy machine
                 document.replace(line + 2, 0, 4, "end")
             document.save()
             assert await document.diagnostics() == []

@@ -29,7 +29,7 @@ from lsp_calib.tools.demo.user import DemoReport, Moment, Written, since
 # Seconds; enough on a busy machine.
 _LOAD, _ANSWER, _REFIT, _SETTLE, _REFRESHED = 180.0, 120.0, 60.0, 10.0, 10.0
 # A suggestion shown for less than 0.75 s counts as unread; leaving it alone would give no label.
-_READING = 1.0
+_READING = 1.5
 
 
 def run(*, as_json: bool, model: str | None) -> int:
