@@ -10,6 +10,7 @@ from rich.progress import (
     DownloadColumn,
     MofNCompleteColumn,
     Progress,
+    Task,
     TextColumn,
     TimeRemainingColumn,
     TransferSpeedColumn,
@@ -46,6 +47,13 @@ def print_suggestions(suggestions: Sequence[Suggestion]) -> None:
         console.print(Text(f"  {suggestion.reason}", style="dim"))
 
 
+class _Speed(TransferSpeedColumn):
+    """Nothing while the speed is not known, as of a file that is only verified."""
+
+    def render(self, task: Task) -> Text:
+        return Text("") if task.finished_speed is None and task.speed is None else super().render(task)
+
+
 @contextmanager
 def download_progress(
     title: str, *, files: bool = False, quiet: bool = False
@@ -55,7 +63,7 @@ def download_progress(
 
     files: files or projects are counted instead of bytes.
     """
-    counted = (MofNCompleteColumn(),) if files else (DownloadColumn(), TransferSpeedColumn())
+    counted = (MofNCompleteColumn(),) if files else (DownloadColumn(), _Speed())
     columns = (TextColumn("{task.description}"), BarColumn(), *counted)
     with Progress(*columns, console=Console(stderr=True), disable=quiet) as progress:
         task = progress.add_task(title, total=None)

@@ -19,7 +19,7 @@ from lsp_calib.calibration.calibrators.calibrator_store import CalibratorStore
 from lsp_calib.cli import main
 from lsp_calib.commands import suggestions
 from lsp_calib.commands.engine import with_engine
-from lsp_calib.commands.printing import badge
+from lsp_calib.commands.printing import badge, download_progress
 from lsp_calib.commands.suggestions import Overview, RepositoryExamples, summarize_at
 from lsp_calib.errors import DataError, EngineDiedError
 from lsp_calib.inference.engine import Engine, EngineState, LoadedModel, Request, StateListener, ignore_state
@@ -454,3 +454,11 @@ async def test_a_search_for_examples_that_is_cancelled_reads_no_further_file(
     go_on.set()
     await asyncio.get_running_loop().shutdown_default_executor()
     assert len(read) == 1
+
+
+def test_a_file_that_is_only_verified_has_no_speed(capsys: pytest.CaptureFixture[str]) -> None:
+    with download_progress("a model") as update:
+        update(1000, 1000, "verifying")
+    shown = capsys.readouterr().err
+    assert "verifying" in shown
+    assert "?" not in shown

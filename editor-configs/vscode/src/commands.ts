@@ -62,6 +62,7 @@ export class Commands {
       markReviewed: (id?: unknown) => this.markReviewed(id),
       insertSummary: () => this.insertSummary(),
       walkthrough: () => openWalkthrough(),
+      openSettings: () => vscode.commands.executeCommand('workbench.action.openSettings', '@ext:lsp-calib.lsp-calib'),
       showLog: () => this.log.show(),
       hide: () => this.hide(),
       acceptSure: () => this.acceptSure(),
@@ -89,6 +90,7 @@ export class Commands {
       { label: '$(terminal) Terminal for lsp-calib', command: 'terminal' },
       { label: '$(package) Pick a model', command: 'pickModel' },
       { label: '$(list-unordered) Status', command: 'showStatus' },
+      { label: '$(gear) Settings', command: 'openSettings' },
       { label: '$(debug-restart) Restart the server', command: 'restart' },
       { label: '$(output) Show log', command: 'showLog' },
     ];
@@ -100,7 +102,7 @@ export class Commands {
 
   private async acceptSure(): Promise<void> {
     if (!(await this.badge.acceptSure())) {
-      inform('no part of the suggestion here can be trusted like an accepted one');
+      inform('nothing to take: no part of what is on screen is as sure as accept');
     }
   }
 

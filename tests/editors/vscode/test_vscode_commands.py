@@ -56,6 +56,7 @@ def test_the_menu_of_the_status_bar_leads_to_everything(vscode: VSCode) -> None:
         "Take back",
         "Terminal",
         "model",
+        "Settings",
     ):
         assert any(wanted in row for row in rows), (wanted, rows)
     vscode.keys("Escape")
