@@ -76,14 +76,16 @@ local function typed_since(buf, text)
   return vim.startswith(text, typed) and typed or nil
 end
 
---- What is still waited for by hand in a buffer, behind the end of its line.
+--- What is still waited for by hand in a buffer, behind the end of its line. The badge of what is read there stays, but
+--- for a block, which will take the place of it.
 local function say_waiting(buf, this)
+  this.waits = true
+  if not this.words and on_screen(buf) then return end
   if asked[buf] ~= this or this.items or buf ~= api.nvim_get_current_buf() then return end
   if not vim.deep_equal(api.nvim_win_get_cursor(0), this.cursor) or api.nvim_get_mode().mode:sub(1, 1) ~= 'i' then return end
   local text = ('  %s %s'):format(badges.mark('busy'), this.words or badges.words('busy'))
   api.nvim_buf_set_extmark(buf, badge_ns, this.cursor[1] - 1, 0, { id = BADGE, virt_text = { { text, 'LspCalibEditFaint' } },
     virt_text_pos = 'eol', hl_mode = 'combine' })
-  this.says = true
 end
 
 --- The server tells how far it is with what was asked for by hand.
@@ -92,7 +94,7 @@ function M.going_on(message)
   local this = asked[buf]
   if not this then return end
   this.words = message:gsub('%.$', '')
-  if this.says then say_waiting(buf, this) end
+  if this.waits then say_waiting(buf, this) end
 end
 
 --- Start Neovim's automatic request, as a key does, where one is typing.
