@@ -96,7 +96,7 @@ async def test_that_another_language_has_another_calibrator_is_told(connect: Con
     editor = await connect({"otherwise": {"text": "x"}}, text="a")
     await editor.suggestion(0, 1)
     assert editor.client.statuses[-1].calibrator is not None
-    other = "file:///work/other.go"
+    other = "file:///elsewhere/other.go"
     editor.open("a", other, "go")
     await editor.inline(0, 1, uri=other)
     assert editor.client.statuses[-1].calibrator is None, "this home has one of Python alone"

@@ -11,7 +11,7 @@ from pathlib import Path
 import attrs
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -157,6 +157,8 @@ def promises(draw: st.DrawFn) -> tuple[list[Sure], float, int]:
     )
 
 
+# Here arrays of another shape at each key gave a lower probability, by rounding.
+@example(([Sure(1, 0.0)], 0.0, 4), -1.609375, 0.23802907834354547, 0.0)
 @given(promises(), *[st.floats(-2, 2)] * 3)
 def test_typing_along_never_lowers_a_probability(
     promised: tuple[list[Sure], float, int], characters: float, share: float, quotient: float
@@ -168,11 +170,10 @@ def test_typing_along_never_lowers_a_probability(
     known = {one.end: one.confidence for one in beginnings}
     for typed in range(1, length):
         now, later = shown.typed_along(beginnings, whole, typed, length)
-        assert before * (1.0 - 1e-12) <= now <= 1.0, "but for rounding"
+        assert before <= now <= 1.0
         assert [one.end for one in later] == [one.end for one in beginnings if one.end > typed]
         assert all(now <= b.confidence <= a.confidence for a, b in itertools.pairwise(later))
-        rounded = {end: confidence * (1.0 - 1e-12) for end, confidence in known.items()}
-        assert all(one.confidence >= rounded[one.end] for one in later), "nor that of a beginning"
+        assert all(one.confidence >= known[one.end] for one in later), "nor that of a beginning"
         known.update({one.end: one.confidence for one in later})
         before = now
 

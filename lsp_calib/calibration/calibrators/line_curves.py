@@ -172,12 +172,14 @@ class PrefixCurve(
         if not ends or ends[-1] < length:
             ends, right = [*ends, length], [*right, whole]
 
-        # What agrees to a later character agreed to all earlier ones: each of them was evidence.
-        counts = np.arange(1, typed + 1)
+        # What agrees to a later character agreed to all earlier ones: each of them was evidence. Arrays have
+        # one shape at each key: in another numpy rounds otherwise, and a probability would fall by that.
+        counts = np.arange(1, length)
 
-        of, p = [length, *(one.end for one in later)], [whole, *(one.confidence for one in later)]
+        of, p = [length, *(one.end for one in beginnings)], [whole, *(one.confidence for one in beginnings)]
         score = agreement(counts, ends, right, of, p) @ self.typed.weights
-        most, *given = np.maximum(p, sigmoid(log_odds(p) + score.max(axis=1))).tolist()
+        moved = np.maximum(p, sigmoid(log_odds(p) + score[:, :typed].max(axis=1))).tolist()
+        most, given = moved[0], moved[len(moved) - len(later) :]
         found: list[Sure] = []
         floor = most
         for one, now in zip(reversed(later), reversed(given), strict=True):
